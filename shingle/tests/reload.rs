@@ -107,7 +107,9 @@ fn a_table_is_swapped_under_users_who_read_what_they_wrote() {
 fn a_mistake_in_the_file_changes_nothing_and_is_shown_with_its_line() {
     let (scratch, daemon) = up();
     scratch.file("stack.toml", &BASE.replace("linear a 0", "linear nosuch 0"));
-    scratch.fails("reload", 1, &["stack.toml", "there is no `nosuch`"]);
+    let (code, _, err) = scratch.run("reload");
+    assert_eq!((code, err.matches("error").count()), (1, 1), "{err}");
+    assert!(err.contains("stack.toml") && err.contains("there is no `nosuch`"), "{err}");
     scratch.file(
         "stack.toml",
         &format!("{BASE}[disk.d]\ntype = \"file\"\npath = \"nosuch\"\n[device.e]\ntable = \"0 8 linear d 0\"\n"),

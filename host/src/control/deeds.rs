@@ -43,7 +43,8 @@ impl Deed {
     pub fn of(fields: &Map<String, Value>) -> Option<Self> {
         let op = fields.get("op")?.as_str()?.to_owned();
         let asks_for_policy = op == "policy" && !fields.contains_key("policy");
-        if QUESTIONS.contains(&&*op) || asks_for_policy {
+        let only_looks = fields.get("dry_run") == Some(&Value::Bool(true));
+        if QUESTIONS.contains(&&*op) || asks_for_policy || only_looks {
             return None;
         }
         let words = NAMES.into_iter().filter_map(|name| {
@@ -122,6 +123,8 @@ mod tests {
     fn what_only_asks_is_not_told_and_every_question_is_an_operation() {
         assert_eq!(of(json!({"op": "status"})), None);
         assert_eq!(of(json!({"op": "policy", "device": "d"})), None);
+        assert_eq!(of(json!({"op": "reload", "dry_run": true})), None);
+        assert_eq!(of(json!({"op": "reload", "dry_run": false})).unwrap(), "reload of ");
         assert_eq!(
             of(json!({"op": "policy", "device": "d", "policy": "qd1"})).unwrap(),
             "policy of device `d`, policy `qd1`"

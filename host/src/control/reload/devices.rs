@@ -1,6 +1,6 @@
 //! Devices that a stack file has, has otherwise, or has no more.
 
-use super::{PATIENCE, Reloader, find};
+use super::{PATIENCE, Reloader, find, mistake};
 use crate::config::{DevicePlan, MadeOf, TablePlan, add_device};
 use crate::control::protocol::{Clear, Drain, Load, Message, Remove, SetPathPolicy};
 use crate::control::users::{Offers, users_of};
@@ -21,7 +21,7 @@ impl Reloader<'_> {
         let (plan, shard) = (self.wanted.clone(), &self.daemon.shards[device.shard as usize]);
         shard.mailbox.ask_slowly(PATIENCE, move |shard, reply: Reply<Result<(), ControlError>>| {
             let made = add_device(&plan, &device, shard);
-            reply.send(made.map_err(|error| bad(plan.fail(vec![*error]).to_string())));
+            reply.send(made.map_err(|error| mistake(&plan.fail(vec![*error]))));
         })?
     }
 

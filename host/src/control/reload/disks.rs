@@ -3,11 +3,11 @@
 use shingle_core::block::{Bio, Op, Payload};
 use shingle_core::sector::Sector;
 
-use super::{PATIENCE, Reloader, find};
+use super::{PATIENCE, Reloader, find, mistake};
 use crate::config::{DiskPlan, open_disk};
 use crate::control::protocol::SetPolicy;
 use crate::control::users::{Offers, users_of};
-use crate::control::{ControlError, ErrorKind, bad};
+use crate::control::{ControlError, ErrorKind};
 use crate::mailbox::Reply;
 use crate::shard::Shard;
 
@@ -24,7 +24,7 @@ impl Reloader<'_> {
         let (plan, shard) = (self.wanted.clone(), &self.daemon.shards[disk.shard as usize]);
         shard.mailbox.ask_slowly(PATIENCE, move |shard, reply: Reply<Result<(), ControlError>>| {
             let opened = open_disk(&disk, shard);
-            reply.send(opened.map_err(|error| bad(plan.fail(vec![*error]).to_string())));
+            reply.send(opened.map_err(|error| mistake(&plan.fail(vec![*error]))));
         })?
     }
 

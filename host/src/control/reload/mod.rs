@@ -12,7 +12,7 @@ use std::time::Duration;
 use self::changes::{Change, changes};
 use super::protocol::{Outcome, Part, Policy, Reload, Reloaded, RemoveExport, SetPolicy, StackChange, Verb};
 use super::{ControlError, bad, exports};
-use crate::config::{DiskPlan, ExportPlan, Plan, Written, check_disk};
+use crate::config::{ConfigError, DiskPlan, ExportPlan, Plan, Written, check_disk};
 use crate::daemon_state::DaemonState;
 
 /// How long a disk may take that is opened or closed, and what is under way on a path that goes.
@@ -28,7 +28,7 @@ pub(super) fn reload(
     Reload { dry_run }: &Reload,
 ) -> Result<Reloaded, ControlError> {
     let now = daemon.plan();
-    let wanted = Plan::load(&now.source.path).map_err(|error| bad(error.to_string()))?;
+    let wanted = Plan::load(&now.source.path).map_err(|error| mistake(&error))?;
     let stack = now.source.path.display().to_string();
     let reloader = Reloader { daemon, policy_setter, wanted: Arc::new(wanted) };
     let changes = changes(&now, &reloader.wanted);
@@ -48,7 +48,7 @@ impl Reloader<'_> {
         let look = |change: &Change| match (change.part, change.verb) {
             (Part::Disk, Verb::Add) => {
                 let disk = find(&self.wanted.disks, &change.name, |disk: &DiskPlan| &disk.name)?;
-                check_disk(disk).map_err(|error| bad(self.wanted.fail(vec![*error]).to_string()))
+                check_disk(disk).map_err(|error| mistake(&self.wanted.fail(vec![*error])))
             }
             _ => Ok(()),
         };
@@ -146,6 +146,12 @@ fn tell(change: &Change, outcome: Outcome, try_it: impl FnOnce() -> Result<(), C
         },
     };
     StackChange { part, name, verb, outcome, why }
+}
+
+/// A mistake in the stack file. Whoever shows it says that it is an error.
+fn mistake(error: &ConfigError) -> ControlError {
+    let text = error.to_string();
+    bad(text.strip_prefix("error: ").unwrap_or(&text).to_owned())
 }
 
 fn find<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Result<&'a T, ControlError> {
