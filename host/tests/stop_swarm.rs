@@ -30,6 +30,13 @@ fn a_look_between_two_rounds_is_waited_for() {
     run(7_704_682, Bug::None).unwrap();
 }
 
+/// A target took itself for at rest while nothing but a write was under way, and what that changed was not committed: the next table did not
+/// find it.
+#[test]
+fn a_write_under_way_when_a_dm_zoned_table_is_swapped_is_there_afterwards() {
+    run(7_818_526, Bug::None).unwrap();
+}
+
 #[test]
 fn one_seed_is_one_run() {
     for seed in 0..5 {

@@ -228,6 +228,10 @@ impl BlockDevice for Zoned {
                 }
             }
         }
+        if state.token.is_some() {
+            // A write that comes back has changed something that is to be committed before all is at rest.
+            state.notify(|signals| &signals.commit);
+        }
         let is_notified = state.is_notified || state.token.is_some();
         drop(state);
         if is_notified {
@@ -389,7 +393,8 @@ impl State {
         let is_clean =
             self.volume.dirty.is_empty() && self.volume.zones.is_settled() && !self.volume.zones.is_volatile();
         let gave_up = self.readiness != Readiness::Ready && self.readiness != Readiness::Loading;
-        self.jobs == 0 && !self.is_committing && self.flushes.is_empty() && (is_clean || gave_up)
+        let is_quiet = self.jobs == 0 && !self.is_committing && self.flushes.is_empty();
+        is_quiet && (is_clean || gave_up) && !self.volume.zones.is_written_somewhere()
     }
 
     /// Whether reclaim could ever have something to do.

@@ -197,6 +197,11 @@ impl Zones {
         self.members.iter().any(|member| member.is_unflushed)
     }
 
+    /// Whether a write is under way.
+    pub fn is_written_somewhere(&self) -> bool {
+        self.all.iter().any(|zone| zone.writes > 0)
+    }
+
     /// Whether a zone will be free when it has no readers any more.
     pub fn is_read_somewhere(&self) -> bool {
         self.all.iter().any(|zone| zone.role == Role::Left && zone.in_flight > 0)
