@@ -186,25 +186,24 @@ impl Nbd {
         tls: Option<Arc<TlsServer>>,
     ) -> Result<(), ServeError> {
         let offer = Offer { directory: directory.clone(), homes: homes.into(), tls };
-        self.send(HomeMessage::Listen(Box::new((listener, offer)))).map_err(|_| ServeError::Stopped(TYPE.name))
+        self.tell(HomeMessage::Listen(Box::new((listener, offer))))
     }
 
     /// Accepts no more clients at `address`. Those that are there stay.
     pub fn leave(&self, address: &Address) -> Result<(), ServeError> {
-        self.send(HomeMessage::Leave(address.clone())).map_err(|_| ServeError::Stopped(TYPE.name))
+        self.tell(HomeMessage::Leave(address.clone()))
     }
 
     /// Treats clients otherwise from now on.
     pub fn treat(&self, options: NbdOptions) -> Result<(), ServeError> {
-        self.send(HomeMessage::Treat(Box::new(options))).map_err(|_| ServeError::Stopped(TYPE.name))
+        self.tell(HomeMessage::Treat(Box::new(options)))
     }
 
     /// Waits until all that was sent is done.
     pub fn settle(&self) -> Result<(), ServeError> {
         let (done, told) = mpsc::sync_channel(1);
-        let stopped = || ServeError::Stopped(TYPE.name);
-        self.send(HomeMessage::Tell(done)).map_err(|_| stopped())?;
-        told.recv_timeout(PATIENCE).map_err(|_| stopped())
+        self.tell(HomeMessage::Tell(done))?;
+        told.recv_timeout(PATIENCE).map_err(|_| ServeError::Stopped(TYPE.name))
     }
 
     /// Connections that live here now.
@@ -216,6 +215,11 @@ impl Nbd {
     /// Whether these are the same home.
     fn is(&self, other: &Nbd) -> bool {
         Arc::ptr_eq(&self.live, &other.live)
+    }
+
+    /// Sends what a front end wants of a home.
+    fn tell(&self, message: HomeMessage) -> Result<(), ServeError> {
+        self.send(message).map_err(|_| ServeError::Stopped(TYPE.name))
     }
 
     fn send(&self, message: HomeMessage) -> Result<(), TrySendError<HomeMessage>> {
