@@ -232,7 +232,7 @@ impl BlockDevice for Zoned {
             // A write that comes back has changed something that is to be committed before all is at rest.
             state.notify(|signals| &signals.commit);
         }
-        let is_notified = state.is_notified || state.token.is_some();
+        let is_notified = state.is_notified;
         drop(state);
         if is_notified {
             self.pump(cx);
