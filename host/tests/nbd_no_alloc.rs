@@ -2,8 +2,8 @@
 
 #[path = "../benches/support/client.rs"]
 mod client;
-#[path = "../../core/tests/counting/mod.rs"]
-mod counting;
+#[path = "../../core/tests/shared/allocator.rs"]
+mod allocator;
 mod support;
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use support::{Disk, Server};
 
 /// Allocations of the shard's thread so far.
 fn allocations(server: &Server) -> u64 {
-    server.ask(|_| counting::allocations())
+    server.ask(|_| allocator::allocations())
 }
 
 #[test]

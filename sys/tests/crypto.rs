@@ -1,6 +1,6 @@
 //! The fast ciphers: held to the same vectors as the portable ones, and to those themselves.
 
-#[path = "../../core/tests/vectors/mod.rs"]
+#[path = "../../core/tests/shared/vectors.rs"]
 mod vectors;
 
 use shingle_core::dm::crypt::{Ciphers, Iv, Mode, SoftwareCiphers};

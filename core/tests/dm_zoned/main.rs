@@ -1,0 +1,21 @@
+//! dm-zoned: the target, its format, and its tools.
+
+mod dmz;
+#[path = "../shared/rig.rs"]
+mod rig;
+#[path = "../shared/zoned.rs"]
+mod zoned;
+
+mod dm_zoned;
+mod dm_zoned_kernel;
+mod dm_zoned_trouble;
+mod dmz_format;
+mod dmz_format_cut;
+mod dmz_repair;
+mod dmz_rules;
+mod dmz_salvage;
+mod dmz_start;
+mod dmz_survival;
+mod dmz_volume;
+mod extents;
+mod zoned_policy;

@@ -1,0 +1,21 @@
+//! `stl`: the target, its format, and its tools.
+
+#[path = "../shared/rig.rs"]
+mod rig;
+mod shingled;
+#[path = "../shared/tables.rs"]
+mod tables;
+
+mod stl;
+mod stl_add;
+mod stl_check;
+mod stl_fixtures;
+mod stl_gone;
+mod stl_guards;
+mod stl_idle;
+mod stl_lanes;
+mod stl_read_ahead;
+mod stl_remove;
+mod stl_salvage;
+mod stl_table;
+mod stl_trouble;
