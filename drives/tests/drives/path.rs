@@ -1,11 +1,8 @@
 //! Links as paths: stalls, pulled cables, retransmission, refusals, schedules, shared wires, and giving up.
 
-mod bench;
-
 use core::fmt;
 use std::collections::BTreeMap;
 
-use bench::{Bench, ms, us};
 use shingle_core::block::{
     Bio, BlockDevice, Cx, Data, DeviceId, Event, Limits, Op, PathEvent, Payload, Silence, Stack, Status,
 };
@@ -16,6 +13,8 @@ use shingle_core::time::{Duration, Instant};
 use shingle_drives::{
     Link, LinkConfig, RamConfig, RamDisk, Refusals, Retransmission, ServiceTime, Step, Steps, Traffic, Window, Windows,
 };
+
+use crate::bench::{Bench, ms, us};
 
 const fn at_us(us: u64) -> Instant {
     Instant(us * 1000)

@@ -1,8 +1,5 @@
 //! A live drive keeps the times of its model however late the machine is, counts how late it was, and loses its power.
 
-mod desk;
-
-use desk::Desk;
 use shingle_core::block::{Bio, BlockDevice, Completion, Data, Flags, Op, Payload, Reason, Status};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
@@ -10,6 +7,8 @@ use shingle_core::zone::ZoneNo;
 use shingle_drives::live::{LiveDrive, Model, Power};
 use shingle_drives::service::ServiceTime;
 use shingle_drives::{RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd};
+
+use crate::desk::Desk;
 
 const BLOCK: u32 = 8;
 const MS: u64 = 1_000_000;

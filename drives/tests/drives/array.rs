@@ -1,15 +1,14 @@
 //! Arrays: controllers with weights that share servers.
 
-mod bench;
-
 use std::collections::VecDeque;
 
-use bench::us;
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_drives::{Array, ArrayConfig, Controller, RamConfig, RamDisk, ServiceTime};
+
+use crate::bench::us;
 
 fn config(weights: &[u32], servers: u32, read: ServiceTime) -> ArrayConfig {
     ArrayConfig { weights: weights.to_vec(), servers, read, write: ServiceTime::NONE, seed: 1 }

@@ -2,14 +2,11 @@
 //! what is there is compared with what was asked and answered. Stores that break their promise are put in the place of the good
 //! one, and the same seeds have to notice.
 
-mod desk;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::rc::Rc;
 
-use desk::Desk;
 use shingle_core::block::{Bio, BlockDevice, Completion, Data, Flags, Op, Payload, Reason, Status, Survival};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -20,6 +17,8 @@ use shingle_drives::medium::Store;
 use shingle_drives::service::ServiceTime;
 use shingle_drives::smr::{Cache, Link, Media, Seek, ZoneTimes};
 use shingle_drives::{RamConfig, RamDisk, SmrConfig, SmrDisk, Ssd, SsdConfig, ZnsConfig, ZnsSsd};
+
+use crate::desk::Desk;
 
 /// Sectors of a block, and blocks of a zone and of a drive.
 const BLOCK: u32 = 8;

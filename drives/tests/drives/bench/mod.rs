@@ -1,5 +1,4 @@
 //! A stack with one device under test, in virtual time.
-#![allow(dead_code, reason = "each test takes what it needs")]
 
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Figure, Op, Payload, PortId, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice};

@@ -1,15 +1,13 @@
 //! Links and RAM disks: times, bounds, order, and that nothing gets lost unless it was asked for.
 
-mod bench;
-
-use bench::{Bench, us};
-
 use shingle_core::block::{Bio, Data, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_drives::{Link, LinkConfig, RamConfig, RamDisk, ServiceTime};
+
+use crate::bench::{Bench, us};
 
 #[test]
 fn a_bio_takes_the_way_there_the_device_and_the_way_back() {

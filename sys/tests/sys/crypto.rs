@@ -1,12 +1,10 @@
 //! The fast ciphers: held to the same vectors as the portable ones, and to those themselves.
 
-#[path = "../../core/tests/shared/vectors.rs"]
-mod vectors;
-
 use shingle_core::dm::crypt::{Ciphers, Iv, Mode, SoftwareCiphers};
 use shingle_core::random::Rng;
 use shingle_sys::crypto::ciphers;
-use vectors::{bytes, random_bytes, words};
+
+use crate::vectors::{self, bytes, random_bytes, words};
 
 #[test]
 fn the_fast_ciphers_keep_to_all_vectors() {
