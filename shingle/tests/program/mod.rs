@@ -1,5 +1,5 @@
 //! The program as users run it: in a directory of its own, with a daemon that lives as long as the test wants.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, reason = "each program uses its part")]
 
 pub mod nbd;
 

@@ -1,12 +1,11 @@
 //! What clients can do to the memory of the daemon, and what they cannot.
 
-mod program;
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use program::Scratch;
-use program::nbd::client::{READ, option, request};
+use crate::program;
+use crate::program::Scratch;
+use crate::program::nbd::client::{READ, option, request};
 
 const STACK: &str = "\
 [disk.mem]

@@ -1,8 +1,6 @@
 //! `shingle disks test` as its users run it, on a zoned disk in a directory: the rules are those of any zoned disk.
 
-mod program;
-
-use program::Scratch;
+use crate::program::Scratch;
 
 #[test]
 fn a_disk_is_tested_without_a_change_unless_that_is_asked_for_and_its_report_is_what_a_fit_reads() {

@@ -1,13 +1,11 @@
 //! Simulated drives with a directory: what is there after the daemon was stopped, killed, or found the file system full, and
 //! which directories are refused.
 
-mod program;
-
 use std::fs;
 use std::process::Command;
 
-use program::nbd::{BLOCK, Nbd, WRITE, pattern};
-use program::{Daemon, Scratch};
+use crate::program::nbd::{BLOCK, Nbd, WRITE, pattern};
+use crate::program::{Daemon, Scratch};
 
 /// A drive of this profile with more keys, as the export `d`.
 fn stack(profile: &str, keys: &str) -> String {

@@ -1,15 +1,14 @@
 //! A program whose standard output or standard error goes nowhere: a full disk, a pipe that nobody reads, nothing at all.
 
-mod program;
-
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-use program::Scratch;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde_json::json;
+
+use crate::program::{self, Scratch};
 
 const STACK: &str = "\
 [disk.smr]

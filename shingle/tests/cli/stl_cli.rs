@@ -1,13 +1,12 @@
 //! `shingle stl` as users run it, and a volume that a daemon serves.
 
-mod program;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use program::Scratch;
-use program::nbd::{Nbd, pattern};
 use serde_json::{Value, json};
+
+use crate::program::Scratch;
+use crate::program::nbd::{Nbd, pattern};
 
 const SMR: &str = "[disk.smr]\ntype = \"zoned-dir\"\npath = \"smr\"\n";
 

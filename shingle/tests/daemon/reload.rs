@@ -1,7 +1,5 @@
 //! A stack file that is changed under a daemon that runs: what becomes of it, and of those who use the stack.
 
-mod program;
-
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -11,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use program::nbd::{Nbd, pattern, verified_random_load};
-use program::{Daemon, Scratch};
 use serde_json::Value;
+
+use crate::program::nbd::{Nbd, pattern, verified_random_load};
+use crate::program::{Daemon, Scratch};
 
 const BASE: &str = "
 [disk.a]

@@ -1,7 +1,5 @@
 //! TLS of the NBD server, to the clients that there are: libnbd's and QEMU's, by certificates and by shared keys.
 
-mod program;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use program::nbd::client::{option, request};
-use program::{Daemon, Scratch};
+use crate::program::nbd::client::{option, request};
+use crate::program::{Daemon, Scratch};
 
 const STACK: &str = "
 [disk.a]

@@ -1,9 +1,7 @@
 //! A simulated drive over NBD: its power is cut and given back by the command line, and only what was not flushed is lost.
 
-mod program;
-
-use program::nbd::{BLOCK, Nbd, WRITE, pattern};
-use program::{Daemon, Scratch};
+use crate::program::nbd::{BLOCK, Nbd, WRITE, pattern};
+use crate::program::{Daemon, Scratch};
 
 /// An SMR disk, on the first, conventional, zone of which anything may be written anywhere.
 const STACK: &str = "\

@@ -1,16 +1,15 @@
 //! The page's server as browsers and others meet it: who gets what, and what clients that mean no good can do.
 
-mod program;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use program::nbd::{Nbd, pattern};
-use program::{Daemon, Scratch};
 use serde_json::Value;
+
+use crate::program::nbd::{Nbd, pattern};
+use crate::program::{Daemon, Scratch};
 
 const SMALL: &str = "[disk.d]\ntype = \"null\"\nsize = \"64MiB\"\nzone-size = \"1MiB\"\n[export.d]\ndevice = \"d\"\n\
                      [listen]\nunix = \"nbd.sock\"\n[control]\nsocket = \"control.sock\"\n\

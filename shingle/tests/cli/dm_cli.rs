@@ -1,16 +1,16 @@
 //! `shingle dm` as users run it: every verb with what dmsetup(8) prints for it, every error, and tables that are swapped
 //! under a client that checks what it reads.
 
-mod program;
-
 use std::io::{Read, Write};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use program::nbd::{BLOCK, Nbd, READ, WRITE, pattern, verified_random_load};
-use program::{Control, Ends, Scratch};
 use serde_json::{Value, json};
+
+use crate::program;
+use crate::program::nbd::{BLOCK, Nbd, READ, WRITE, pattern, verified_random_load};
+use crate::program::{Control, Ends, Scratch};
 
 /// Two regular disks on shard 0, a zoned one on shard 1, and a device of two lines that is exported.
 const STACK: &str = "\

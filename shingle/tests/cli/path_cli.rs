@@ -1,15 +1,14 @@
 //! Devices with several paths as users run them: I/O goes on while a path fails, `shingle path` shows and changes it.
 
-mod program;
-
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use program::nbd::{BLOCK, Nbd, WRITE, pattern, verified_random_load};
-use program::{Ends, Scratch};
 use serde_json::Value;
+
+use crate::program::nbd::{BLOCK, Nbd, WRITE, pattern, verified_random_load};
+use crate::program::{Ends, Scratch};
 
 /// A regular disk and a zoned one, each over two mapped devices.
 const STACK: &str = "\

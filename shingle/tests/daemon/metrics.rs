@@ -1,7 +1,5 @@
 //! Metrics of a running stack as those get them who watch it, and what clients that mean no good can do.
 
-mod program;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
@@ -9,10 +7,11 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use program::nbd::{Nbd, pattern};
-use program::{Daemon, Scratch};
 use serde_json::Value;
 use shingle_host::metrics::FAMILIES;
+
+use crate::program::nbd::{Nbd, pattern};
+use crate::program::{Daemon, Scratch};
 
 /// A stack with a volume of each kind, a device with two paths, and all ways to get metrics.
 fn stack() -> Scratch {

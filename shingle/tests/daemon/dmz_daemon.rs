@@ -1,12 +1,11 @@
 //! Volumes of dm-zoned as the daemon serves them, and what the disks are like after it.
 
-mod program;
-
 use std::fs;
 use std::process::Command;
 
-use program::{Daemon, Scratch};
 use serde_json::json;
+
+use crate::program::{Daemon, Scratch};
 
 /// Size of the noise that is written.
 const NOISE: usize = 24 << 20;

@@ -1,7 +1,5 @@
 //! `shingle top` as people run it: on a terminal, with a daemon that comes and goes, and once as text.
 
-mod program;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -9,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use program::nbd::{Nbd, verified_random_load};
-use program::{Ends, Scratch};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+
+use crate::program::nbd::{Nbd, verified_random_load};
+use crate::program::{Ends, Scratch};
 
 /// A file that is used, and a drive with zones.
 fn stack() -> Scratch {

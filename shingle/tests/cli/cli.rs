@@ -1,16 +1,15 @@
 //! The program as users run it: every command, a daemon that lives, dies and comes back, and wrong input.
 
-mod program;
-
 use std::fs;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use program::nbd::Nbd;
-use program::{Control, Scratch};
 use serde_json::{Value, json};
+
+use crate::program::nbd::Nbd;
+use crate::program::{Control, Scratch};
 
 const STACK: &str = "\
 [disk.smr]

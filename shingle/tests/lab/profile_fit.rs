@@ -1,9 +1,8 @@
 //! `shingle profile fit` as its users run it, on the figures of a study of a real drive (`lab/data/measured`).
 
-mod program;
-
-use program::Scratch;
 use serde_json::Value;
+
+use crate::program::Scratch;
 
 const MEASURED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/data/measured/zns-a-4k.json");
 

@@ -1,12 +1,11 @@
 //! `shingle dmz` as users run it: dmzadm's operations on disks that no daemon serves.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 
-use program::Scratch;
 use serde_json::json;
+
+use crate::program::Scratch;
 
 /// A directory with a zoned disk `smr` of 64 zones of 1 MiB, the first 12 conventional.
 fn with_disk() -> Scratch {

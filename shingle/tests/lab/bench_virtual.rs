@@ -227,7 +227,7 @@ fn what_would_not_fit_in_memory_to_verify_is_refused() {
 #[test]
 fn a_null_device_that_takes_no_time_is_refused_before_it_is_filled() {
     let path = std::env::temp_dir().join(format!("shingle-null-{}.toml", std::process::id()));
-    let text = include_str!("../../host/profiles/null.toml");
+    let text = include_str!("../../../host/profiles/null.toml");
     let bench = || shingle(&format!("bench --profile {} --rw=write --bs=4k --runtime=10ms", path.display()));
     std::fs::write(&path, text.replace("memory-backed = false", "memory-backed = true")).unwrap();
     let (code, _, stderr) = bench();

@@ -1,0 +1,12 @@
+//! The daemon: how it serves, is reloaded, killed and started again.
+
+#[path = "../program/mod.rs"]
+mod program;
+
+mod dmz_daemon;
+mod memory_limits;
+mod metrics;
+mod power_directory;
+mod reload;
+mod tls;
+mod web;
