@@ -206,7 +206,7 @@ impl Snapshot {
         self.number("zones_age_seconds", &[name], asked.elapsed().as_secs_f64());
     }
 
-    /// A figure that has no family is not shown: `host/tests/metrics.rs` holds that each has one.
+    /// A figure that has no family is not shown: `shingle/tests/daemon/metrics.rs` holds that each has one.
     fn add_figure(&mut self, of: &str, (target, figure): (&str, &str), value: Figure) {
         let Some(family) = figures::of(target, figure) else { return };
         match (value, figures::number(family, value)) {
