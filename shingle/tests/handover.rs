@@ -1,19 +1,21 @@
 //! Sockets that a service manager has ready for a daemon, and keeps from one daemon to the next.
+//!
+//! These tests are a program of their own: while one starts a daemon, every process that is started at the same time inherits the sockets too.
 
 mod program;
 
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, process};
 
 use program::nbd::Nbd;
-use program::{Daemon, Scratch};
+use program::{Daemon, Scratch, own_address};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
@@ -25,16 +27,24 @@ size = \"1MiB\"
 device = \"a\"
 [listen]
 unix = \"nbd.sock\"
-tcp = \"127.0.0.1:PORT\"
+tcp = \"ADDRESS\"
 [control]
 socket = \"control.sock\"
 [metrics]
 unix = \"metrics.sock\"
 ";
 
+/// Permits one daemon at a time to be started: another one would inherit its sockets.
+fn start_alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A service manager: hears what it is told, and keeps the sockets that it is given.
 struct Manager {
     scratch: Scratch,
+    /// Where its daemons serve NBD over TCP.
+    address: SocketAddr,
     socket: UnixDatagram,
     kept: Vec<(String, OwnedFd)>,
     told: Vec<String>,
@@ -42,10 +52,10 @@ struct Manager {
 
 impl Manager {
     fn new() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let scratch = Scratch::with_stack(&STACK.replace("PORT", &free.to_string()));
+        let address = own_address();
+        let scratch = Scratch::with_stack(&STACK.replace("ADDRESS", &address.to_string()));
         let socket = UnixDatagram::bind(scratch.0.join("notify")).unwrap();
-        Self { scratch, socket, kept: Vec::new(), told: Vec::new() }
+        Self { scratch, address, socket, kept: Vec::new(), told: Vec::new() }
     }
 
     fn file(&self, name: &str) -> std::path::PathBuf {
@@ -54,9 +64,7 @@ impl Manager {
 
     /// Starts a daemon with these sockets, and hears it until it is ready.
     fn up(&mut self, sockets: &[(&str, BorrowedFd<'_>)]) -> Daemon {
-        // Other daemons must not get them.
-        static ONE: Mutex<()> = Mutex::new(());
-        let one = ONE.lock().unwrap_or_else(|error| error.into_inner());
+        let one = start_alone();
         let high = |(_, fd): &(&str, BorrowedFd<'_>)| fcntl_dupfd_cloexec(fd, 100).unwrap();
         let high: Vec<OwnedFd> = sockets.iter().map(high).collect();
         let moved = |(place, fd): (usize, &OwnedFd)| format!("{}<&{fd} {fd}<&-", place + 3, fd = fd.as_raw_fd());
@@ -108,9 +116,7 @@ impl Manager {
     }
 
     fn tcp(&self) -> TcpStream {
-        let stack = fs::read_to_string(self.file("stack.toml")).unwrap();
-        let address = stack.lines().find_map(|line| line.strip_prefix("tcp = ")).unwrap().trim_matches('"').to_owned();
-        TcpStream::connect(address).unwrap()
+        TcpStream::connect(self.address).unwrap()
     }
 }
 
@@ -201,7 +207,9 @@ fn sockets_for_another_process_are_left_alone() {
     let manager = Manager::new();
     let mut command = manager.scratch.shingle();
     command.args(["up", "stack.toml"]).env("LISTEN_PID", "1").env("LISTEN_FDS", "3");
+    let one = start_alone();
     let daemon = manager.scratch.up_as(&mut command);
+    drop(one);
     assert!(greets(UnixStream::connect(manager.file("nbd.sock")).unwrap()));
     daemon.stop();
     assert!(!Path::new(&manager.file("nbd.sock")).exists(), "nobody keeps it");
@@ -212,10 +220,9 @@ fn a_socket_that_a_reload_gives_up_is_not_kept_for_the_next_daemon() {
     let mut manager = Manager::new();
     let daemon = manager.up(&[]);
     let stack = fs::read_to_string(manager.file("stack.toml")).unwrap();
-    let port = stack.lines().find(|line| line.starts_with("tcp = ")).unwrap();
     let moved = stack
         .replace("\"nbd.sock\"", "\"other.sock\"")
-        .replace(port, "")
+        .replace(&format!("tcp = \"{}\"", manager.address), "")
         .replace("[metrics]\nunix = \"metrics.sock\"\n", "");
     manager.scratch.file("stack.toml", &moved);
     manager.scratch.ok("reload");
@@ -228,7 +235,7 @@ fn a_socket_that_a_reload_gives_up_is_not_kept_for_the_next_daemon() {
     assert_eq!(names.len(), 5, "each has a name of its own: {:?}", manager.told);
     let is_gone = |name: &str| gone.contains(&&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
     manager.kept.retain(|(name, _)| !is_gone(name));
-    let address = port.trim_start_matches("tcp = ").trim_matches('"');
+    let address = manager.address;
     // What was waiting for the next client there has to end first.
     let patience = Instant::now() + Duration::from_secs(10);
     while TcpStream::connect(address).is_ok() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::program::nbd::{Nbd, pattern, verified_random_load};
-use crate::program::{Daemon, Scratch};
+use crate::program::{Daemon, Scratch, own_address};
 
 const BASE: &str = "
 [disk.a]
@@ -169,15 +169,14 @@ fn clients_come_elsewhere_and_those_who_are_there_stay() {
     let mut there = Nbd::connect(&scratch, "vol");
     there.send(1, 0, &pattern(0, 1));
     there.written(1);
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let moved =
-        BASE.replace("unix = \"nbd.sock\"", &format!("unix = \"other.sock\"\ntcp = \"{port}\"\nconnections = 1"));
+    let moved = BASE.replace("unix = \"nbd.sock\"", "unix = \"other.sock\"\ntcp = \"127.0.0.1:0\"\nconnections = 1");
     scratch.file("stack.toml", &moved);
     assert_eq!(told(&scratch.json("reload --json")), ["change section listen done"]);
-    assert!(greets(UnixStream::connect(file("other.sock"))) && greets(TcpStream::connect(port)));
+    let tcp = scratch.tcp_address();
+    assert!(greets(UnixStream::connect(file("other.sock"))) && greets(TcpStream::connect(tcp)));
     assert!(UnixStream::connect(file("nbd.sock")).is_err() && !file("nbd.sock").exists());
     assert_eq!(there.read(0), pattern(0, 1), "who was there stays");
-    let places = ["other.sock", &port.to_string()];
+    let places = ["other.sock", &tcp.to_string()];
     let listen = scratch.json("status --json")["listen"].clone();
     assert!(
         places.iter().zip(listen.as_array().unwrap()).all(|(place, told)| told.as_str().unwrap().ends_with(place)),
@@ -199,13 +198,34 @@ fn clients_come_elsewhere_and_those_who_are_there_stay() {
 }
 
 #[test]
+fn up_and_status_tell_the_port_that_the_system_chose() {
+    let (scratch, daemon) = up();
+    daemon.stop();
+    let stack = BASE.replace("unix = \"nbd.sock\"", "tcp = \"127.0.0.1:0\"");
+    scratch.file("stack.toml", &stack);
+    let daemon = scratch.up();
+    let address = scratch.tcp_address();
+    assert_ne!(address.port(), 0);
+    assert!(greets(TcpStream::connect(address)));
+    let told = format!("listening on tcp:{address} (for this machine, without TLS)");
+    assert!(daemon.notice.contains(&told), "{:?}", daemon.notice);
+    assert!(scratch.ok("status").contains(&told));
+    scratch.file("stack.toml", &stack.replace("[export.b]\ndevice = \"b\"\n", ""));
+    scratch.ok("reload");
+    assert_eq!(scratch.tcp_address(), address, "a reload leaves it as it is");
+    daemon.stop();
+}
+
+#[test]
 fn an_address_that_cannot_be_had_leaves_everything_where_it_was() {
     let (scratch, daemon) = up();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let moved = BASE.replace("nbd.sock\"", &format!("new.sock\"\ntcp = \"{}\"", taken.local_addr().unwrap()));
+    let address = own_address();
+    let taken = TcpListener::bind(address).unwrap();
+    let moved = BASE.replace("nbd.sock\"", &format!("new.sock\"\ntcp = \"{address}\""));
     scratch.file("stack.toml", &moved);
     let (code, out, _) = scratch.run("reload");
-    assert!(code == 1 && out.contains("change section listen: failed: cannot listen on tcp:127.0.0.1:"), "{out}");
+    let failed = format!("change section listen: failed: cannot listen on tcp:{address}:");
+    assert!(code == 1 && out.contains(&failed), "{out}");
     assert!(!scratch.0.join("new.sock").exists(), "the one that could be had is given back");
     Nbd::connect(&scratch, "vol").read(0);
     drop(taken);

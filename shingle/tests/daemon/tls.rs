@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ device = \"a\"
 [export.b]
 device = \"b\"
 [listen]
-tcp = \"127.0.0.1:PORT\"
+tcp = \"127.0.0.1:0\"
 TLS
 [control]
 socket = \"control.sock\"
@@ -33,18 +33,18 @@ const BYTES: usize = 8 << 20;
 /// A daemon that talks TLS, and an authority of its own.
 struct Secure {
     scratch: Scratch,
+    /// Port that the system chose for the daemon; 0 before it is up.
     port: u16,
 }
 
 impl Secure {
     fn new(tls: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let scratch = Scratch::with_stack(&STACK.replace("PORT", &port.to_string()).replace("TLS", tls));
+        let scratch = Scratch::with_stack(&STACK.replace("TLS", tls));
         for (name, step) in [("a", 7_usize), ("b", 11)] {
             let bytes: Vec<u8> = (0..BYTES).map(|at| ((at * step) >> 7) as u8).collect();
             fs::write(scratch.0.join(name), bytes).unwrap();
         }
-        let new = Self { scratch, port };
+        let new = Self { scratch, port: 0 };
         for name in ["pki", "alice", "eve", "other"] {
             fs::create_dir(new.scratch.0.join(name)).unwrap();
         }
@@ -130,8 +130,10 @@ impl Secure {
         assert!(fs::read(self.scratch.0.join(name)).unwrap() == fs::read(self.scratch.0.join(copy)).unwrap());
     }
 
-    fn up(&self) -> Daemon {
-        self.scratch.up()
+    fn up(&mut self) -> Daemon {
+        let daemon = self.scratch.up();
+        self.port = self.scratch.tcp_address().port();
+        daemon
     }
 }
 
@@ -140,7 +142,7 @@ const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccdde
 
 #[test]
 fn exports_of_all_shards_are_read_and_written_by_libnbd_and_qemu_with_certificates() {
-    let secure = Secure::new(BY_CERTIFICATE);
+    let mut secure = Secure::new(BY_CERTIFICATE);
     let daemon = secure.up();
     for name in ["a", "b"] {
         let (well, said) = secure.client("nbdcopy", &[&secure.uri(name, "alice"), "copy"]);
@@ -167,7 +169,7 @@ fn exports_of_all_shards_are_read_and_written_by_libnbd_and_qemu_with_certificat
 
 #[test]
 fn who_has_no_certificate_or_a_wrong_one_is_kept_out_and_both_sides_know_why() {
-    let secure = Secure::new(BY_CERTIFICATE);
+    let mut secure = Secure::new(BY_CERTIFICATE);
     let expired = secure.scratch.0.join("late");
     fs::create_dir(&expired).unwrap();
     secure.certify("pki", "late", "client", "late", -1);
@@ -193,7 +195,7 @@ fn who_has_no_certificate_or_a_wrong_one_is_kept_out_and_both_sides_know_why() {
 
 #[test]
 fn a_certificate_that_was_revoked_is_refused_without_a_restart() {
-    let secure = Secure::new(BY_CERTIFICATE);
+    let mut secure = Secure::new(BY_CERTIFICATE);
     let daemon = secure.up();
     secure.lets_in(&secure.uri("a", "alice"));
     let serial = Command::new("openssl")
@@ -220,7 +222,7 @@ fn a_certificate_that_was_revoked_is_refused_without_a_restart() {
 
 #[test]
 fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
-    let secure = Secure::new("tls-certificates = \"pki\"");
+    let mut secure = Secure::new("tls-certificates = \"pki\"");
     secure.certify("pki", "pki", "server", "localhost", 3);
     let daemon = secure.up();
     secure.lets_in(&secure.uri("a", "alice"));
@@ -244,14 +246,14 @@ fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
 
 #[test]
 fn a_reload_begins_and_ends_tls_for_who_comes_next_and_leaves_who_is_there_alone() {
-    let secure = Secure::new("");
+    let mut secure = Secure::new("");
     let daemon = secure.up();
     let plain = format!("nbd://127.0.0.1:{}/a", secure.port);
     secure.lets_in(&plain);
     let mut there = plain_client(secure.port);
     let stack = fs::read_to_string(secure.scratch.0.join("stack.toml")).unwrap();
-    let place = format!("tcp = \"127.0.0.1:{}\"\n", secure.port);
-    secure.scratch.file("stack.toml", &stack.replace(&place, &format!("{place}{BY_CERTIFICATE}\n")));
+    let place = "tcp = \"127.0.0.1:0\"\n";
+    secure.scratch.file("stack.toml", &stack.replace(place, &format!("{place}{BY_CERTIFICATE}\n")));
     secure.scratch.ok("reload");
     secure.keeps_out(&plain, "TLS", "");
     secure.lets_in(&secure.uri("a", "alice"));
@@ -260,7 +262,7 @@ fn a_reload_begins_and_ends_tls_for_who_comes_next_and_leaves_who_is_there_alone
     there.write_all(&request(0, 0, 1, 0, 4096)).unwrap();
     there.read_exact(&mut [0; 16 + 4096]).unwrap();
     // A certificate that is not there: what is in force stays.
-    secure.scratch.file("stack.toml", &stack.replace(&place, &format!("{place}tls-certificates = \"nosuch\"\n")));
+    secure.scratch.file("stack.toml", &stack.replace(place, &format!("{place}tls-certificates = \"nosuch\"\n")));
     let (code, out, _) = secure.scratch.run("reload");
     assert!(code == 1 && out.contains("change section listen: failed: TLS of [listen]"), "{out}");
     secure.lets_in(&secure.uri("a", "alice"));
@@ -281,7 +283,7 @@ fn plain_client(port: u16) -> TcpStream {
 
 #[test]
 fn clients_with_a_shared_key_are_let_in_by_name() {
-    let secure = Secure::new("tls-psk = \"keys\"\ntls-clients = [\"alice\"]\ntls-unix = true\nunix = \"nbd.sock\"");
+    let mut secure = Secure::new("tls-psk = \"keys\"\ntls-clients = [\"alice\"]\ntls-unix = true\nunix = \"nbd.sock\"");
     let other = KEY.replace("00", "99");
     secure.keys("keys", &format!("alice:{KEY}\nbob:{KEY}\n"));
     secure.keys("wrong", &format!("alice:{other}\ncarol:{KEY}\n"));
@@ -332,7 +334,7 @@ fn begin(port: u16, behind: &[u8]) -> TcpStream {
 
 #[test]
 fn what_is_sent_with_the_request_for_tls_is_never_taken_for_protected() {
-    let secure = Secure::new("tls-certificates = \"pki\"");
+    let mut secure = Secure::new("tls-certificates = \"pki\"");
     let daemon = secure.up();
     // The list of exports, asked for as somebody on the way could.
     let mut stream = begin(secure.port, &option(3, b""));
@@ -346,7 +348,7 @@ fn what_is_sent_with_the_request_for_tls_is_never_taken_for_protected() {
 
 #[test]
 fn garbage_and_clients_that_stop_in_the_handshake_harm_nobody() {
-    let secure = Secure::new("tls-certificates = \"pki\"");
+    let mut secure = Secure::new("tls-certificates = \"pki\"");
     let daemon = secure.up();
     let silent: Vec<TcpStream> = (0..50).map(|_| begin(secure.port, b"")).collect();
     for seed in 0..50_u32 {
@@ -367,10 +369,10 @@ fn the_stack_file_says_what_does_not_go_together() {
         ("tls-psk = \"keys\"\ntls-clients = []", "`tls-clients` lets nobody in"),
         ("tls-psk = \"keys\"\ntls-unix = true", "`tls-unix` has TLS on `unix`, too"),
     ] {
-        let scratch = Scratch::with_stack(&STACK.replace("PORT", "1").replace("TLS", tls));
+        let scratch = Scratch::with_stack(&STACK.replace("TLS", tls));
         scratch.fails("up --check stack.toml", 1, &[says]);
     }
-    let remote = STACK.replace("127.0.0.1:PORT", "0.0.0.0:1");
+    let remote = STACK.replace("127.0.0.1:0", "0.0.0.0:1");
     let open = Scratch::with_stack(&remote.replace("TLS", "tls-certificates = \"pki\""));
     open.fails("up --check stack.toml", 1, &["can be reached from other machines", "tls-verify-clients"]);
 }

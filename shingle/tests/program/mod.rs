@@ -5,6 +5,7 @@ pub mod nbd;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,15 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Loopback address that no other test uses, with a port that the system gives to no client: for a test that has to name the same address
+/// twice. A port that was free a moment ago may be another process's by then.
+pub fn own_address() -> SocketAddr {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let number = 1 + COUNT.fetch_add(1, Ordering::Relaxed) as u8 % 250;
+    SocketAddr::from(([127, number, high, low], 20_809))
 }
 
 /// A directory that is gone afterwards.
@@ -130,6 +140,15 @@ impl Scratch {
     /// What the last daemon said on standard error.
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.0.join("stderr")).unwrap()
+    }
+
+    /// TCP address at which the daemon serves NBD: with the port that the system chose if the stack file has port 0.
+    #[track_caller]
+    pub fn tcp_address(&self) -> SocketAddr {
+        let status = self.json("status --json");
+        let addresses = status["listen"].as_array().unwrap();
+        let tcp = addresses.iter().find_map(|address| address.as_str()?.strip_prefix("tcp:"));
+        tcp.unwrap_or_else(|| panic!("no TCP address: {addresses:?}")).parse().unwrap()
     }
 
     pub fn control(&self) -> Control {
