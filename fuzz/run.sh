@@ -6,9 +6,6 @@ input=${3:+$(realpath "$3")}
 cd "$(dirname "$0")"
 targets=${1:-all}
 seconds=${2:-5}
-if [ "$targets" = all ]; then
-    targets=$(sed -n 's,^path = "fuzz_targets/\(.*\)\.rs"$,\1,p' Cargo.toml)
-fi
 
 # The instrumentation that libFuzzer steers by. Stable Rust has no switch for it, but passes it on to LLVM.
 RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module"
@@ -19,10 +16,15 @@ export RUSTFLAGS RUST_BACKTRACE=1
 # With --target the flags stay away from build scripts and procedural macros.
 host=$(rustc -vV | sed -n 's/^host: //p')
 cargo build --quiet --release --locked --target "$host"
+program="${CARGO_TARGET_DIR:-target}/$host/release/fuzz"
+if [ "$targets" = all ]; then
+    targets=$(FUZZ_TARGET=list "$program")
+fi
 
 for target in $targets; do
+    # Which target the program runs; libFuzzer reads the arguments.
+    export FUZZ_TARGET="$target"
     mkdir -p "corpus/$target" "artifacts/$target"
-    program="${CARGO_TARGET_DIR:-target}/$host/release/$target"
     if [ -n "$input" ]; then
         "$program" "$input"
         continue

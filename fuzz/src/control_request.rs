@@ -1,16 +1,17 @@
 //! Requests to the control socket of a daemon that lives as long as the run: it answers every line, in order, with an object
 //! that has `ok` or `error`, and does not end.
-#![no_main]
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use serde_json::{Value, json};
 use shingle_host::config::{Plan, Source};
 use shingle_host::daemon::Daemon;
+
+use crate::of_value;
 
 #[derive(Arbitrary, Debug)]
 enum Line {
@@ -155,7 +156,12 @@ fn tidy(client: &mut BufReader<UnixStream>) {
     }
 }
 
-fuzz_target!(|lines: Vec<Line>| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(lines: Vec<Line>) {
     let server = &*SERVER;
     let mut client = BufReader::new(UnixStream::connect(&server.socket).expect("a control socket"));
     for line in lines.iter().take(16) {
@@ -163,4 +169,4 @@ fuzz_target!(|lines: Vec<Line>| {
     }
     tidy(&mut client);
     assert!(!server.daemon.is_broken(), "a shard has ended");
-});
+}

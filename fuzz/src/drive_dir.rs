@@ -1,6 +1,5 @@
 //! Arbitrary directories for simulated drives: nothing panics, looking changes nothing, a description says what drive it is of or why none,
 //! and a drive that opens is the one that its description names.
-#![no_main]
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
@@ -12,11 +11,13 @@ use std::sync::OnceLock;
 use std::time;
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_host::backend;
 use shingle_host::disk::drive_dir::DriveDir;
 use shingle_host::shard::Shard;
 use shingle_sys::{Completion, Request, RequestQueue, RingHandle, Token};
+
+use crate::of_value;
 
 const DESCRIPTION: &str = "shingle-drive.toml";
 
@@ -217,7 +218,12 @@ fn place() -> &'static Path {
     })
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     let dir = place();
     let _ = fs::remove_dir_all(dir);
     make(dir, input.profile, input.zones);
@@ -246,4 +252,4 @@ fuzz_target!(|input: Input| {
         assert_eq!(sizes(&before), sizes(&now), "a file has another size");
     }
     let _ = fs::remove_dir_all(dir);
-});
+}

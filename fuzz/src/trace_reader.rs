@@ -1,9 +1,8 @@
 //! Arbitrary bytes, and arbitrary chunks with checksums that are right, for the reader of recordings: it never panics, and what
 //! it accepts can be summed up and replayed on any device.
-#![no_main]
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_core::block::{Limits, Status, ZonedLimits};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -11,6 +10,8 @@ use shingle_core::zone::{Condition, Zone, ZoneKind};
 use shingle_host::trace::{Summary, read, work_of};
 use shingle_lab::replay::Script;
 use shingle_sim::workload::replay::{Fit, Next, Pace, Player, PlayerOptions};
+
+use crate::of_value;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -21,14 +22,19 @@ struct Input {
     failures: u64,
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     let bytes = input.raw.unwrap_or_else(|| file(&input.chunks));
     let Ok(recording) = read(bytes.as_slice()) else { return };
     for place in 0..recording.devices.len() as u16 {
         let _ = Summary::new(&recording.devices[usize::from(place)], &work_of(&recording, place)).to_json();
         play(Script::of(&recording, place), input.zoned, input.failures);
     }
-});
+}
 
 /// A file of these chunks, as far as they can have the length, with its end.
 fn file(chunks: &[(u8, Vec<u8>)]) -> Vec<u8> {

@@ -1,15 +1,12 @@
 //! Arbitrary bios through a real stack, a null device with `linear` layers on it, against a model that shares no code with
 //! it: statuses, contents, append sectors, write pointers and conditions have to agree after every turn.
-#![no_main]
 
-#[path = "bio_ops/model.rs"]
 mod model;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arbitrary::{Arbitrary, Unstructured};
-use libfuzzer_sys::fuzz_target;
 use model::{Answer, Model, PlainBio};
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
@@ -311,7 +308,8 @@ fn words(payload: &Payload) -> Vec<u64> {
     sectors.map(|sector| sector[0]).collect()
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
     let Ok(shape) = Shape::arbitrary(&mut bytes) else { return };
     let (steps, _) = bytes.take_rest().as_chunks::<4>();
@@ -319,4 +317,4 @@ fuzz_target!(|bytes: &[u8]| {
     steps.iter().for_each(|step| pair.step(&Step::decode(*step)));
     pair.drain();
     pair.finish();
-});
+}

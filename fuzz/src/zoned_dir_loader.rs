@@ -1,6 +1,5 @@
 //! Arbitrary directories for the loader of zoned disks: it never panics, changes nothing unless all is in order, and what it
 //! accepts is a disk whose zones are exactly what its files say.
-#![no_main]
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_core::zone::{Condition, ResourceLimits, Zone, ZoneGeometry, ZoneKind};
 use shingle_host::disk::zoned_dir::{FILE_NAME, Inspection, Offline, Shape, create, inspect};
+
+use crate::of_value;
 
 /// A directory: perhaps a disk to begin with, then whatever was done to it.
 #[derive(Arbitrary, Debug)]
@@ -197,7 +198,12 @@ fn place() -> &'static Path {
     })
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     let disk = place();
     let _ = fs::remove_dir_all(disk);
     match input.disk.and_then(Numbers::shape) {
@@ -226,4 +232,4 @@ fuzz_target!(|input: Input| {
         (first, second) => panic!("looking says {:?}, opening says {:?}", first.map(drop), second.map(drop)),
     }
     let _ = fs::remove_dir_all(disk);
-});
+}

@@ -1,12 +1,9 @@
 //! Stack files: nothing panics, every mistake is shown with its place, keys are not shown, and what has no mistake says what it
 //! has.
-#![no_main]
 
-mod words;
-
-use libfuzzer_sys::fuzz_target;
 use shingle_host::config::{Plan, Source};
-use words::spell;
+
+use crate::words::spell;
 
 /// What a control character of the input stands for.
 const WORDS: [&str; 33] = [
@@ -47,7 +44,8 @@ const WORDS: [&str; 33] = [
 ];
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let text = spell(text, &WORDS, "");
     match Plan::parse(Source { path: "stack.toml".into(), text }) {
@@ -64,4 +62,4 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-});
+}

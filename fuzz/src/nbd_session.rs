@@ -3,13 +3,11 @@
 //!
 //! What is checked: nothing panics, memory stays within its bounds, everything that was lent comes back, and each request
 //! that was well-formed is answered exactly once.
-#![no_main]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arbitrary::Unstructured;
-use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{DeviceId, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::frontend::Pool;
@@ -213,7 +211,8 @@ impl Client {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub fn run(data: &[u8]) {
     let input = &mut Unstructured::new(data);
     let mut server = Server::new(input);
     let kind = byte(input) % 3;
@@ -231,4 +230,4 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_ne!(server.session.close(), Some(Close::Gone));
     server.end();
-});
+}

@@ -3,13 +3,11 @@
 //!
 //! What is checked: nothing panics, every request is answered exactly once, with no more bytes than it has, and what is left by a
 //! killed server either is taken over in a bounded number of steps or keeps the device from being served.
-#![no_main]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arbitrary::Unstructured;
-use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Buffer, Data, DeviceId, Memory, PortId, Stack, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::frontend::ublk::{
@@ -161,7 +159,8 @@ impl Server {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub fn run(data: &[u8]) {
     let input = &mut Unstructured::new(data);
     let left = Left::new(byte(input) % 2 == 0);
     drop(left.session());
@@ -180,4 +179,4 @@ fuzz_target!(|data: &[u8]| {
             assert!(server.open.is_empty() && server.session.busy() == 0, "without an answer: {:?}", server.open);
         }
     }
-});
+}

@@ -1,8 +1,7 @@
 //! Damaged `stl` volumes for everything that reads them: nothing panics, looking changes nothing, and what is rebuilt is in order.
-#![no_main]
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Copied, Header, SetId, Written};
 use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
@@ -12,6 +11,8 @@ use shingle_core::dm::stl::tools::{
 use shingle_core::dm::stl::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba};
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
+
+use crate::of_value;
 
 /// Disks, batches that are written to them in order, then whatever was done to them.
 #[derive(Arbitrary, Debug)]
@@ -158,7 +159,12 @@ fn change(media: &mut MemoryMedia, change: &Change) {
     }
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     let mut media = MemoryMedia::new(vec![disk(input.conventional)]);
     let options = FormatOptions { set: SetId([1; 16]), disks: vec![[2; 16]], reserve: 70 };
     let Ok(created) = format(&mut media, &options, &mut |_, _| ()) else { return };
@@ -192,4 +198,4 @@ fuzz_target!(|input: Input| {
     // What was damaged before still is, but the map and the headers go together.
     assert!(errors.iter().all(|error| error.contains("headers end")), "{errors:?}");
     assert_eq!(volume.newest.root.capacity, capacity);
-});
+}

@@ -1,11 +1,7 @@
 //! Tables as text, and the verbs of mapped devices, over a small stack with a regular, a zoned and a log disk: nothing panics,
 //! an error names a line that the table has, what is accepted can be shown and read again, and a stack that is left alone comes
 //! to rest.
-#![no_main]
 
-mod words;
-
-use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{View, parse_table};
@@ -13,7 +9,8 @@ use shingle_core::mapper::{Mapper, MapperError, Ticket};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
-use words::spell;
+
+use crate::words::spell;
 
 /// Names of devices. Others are made up by the bytes.
 const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -163,7 +160,8 @@ fn check(error: &MapperError, text: &str) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // A table alone, in whatever words.
     parse(text);
@@ -176,4 +174,4 @@ fuzz_target!(|bytes: &[u8]| {
         bench.obey(verb.try_into().unwrap_or(0), name, &spell(chars.as_str(), &words, " "));
     }
     bench.finish();
-});
+}

@@ -1,12 +1,13 @@
 //! Profiles of drives, whole ones with values changed or any text: nothing panics, every mistake is shown with its place, and
 //! what has no mistake becomes a drive or says why not.
-#![no_main]
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_core::block::Stack;
 use shingle_host::config::Source;
 use shingle_host::profile::{PathSet, Profile, ProfileError};
+
+use crate::of_value;
 
 /// The profiles that ship, with lines of them changed, left out or put in.
 #[derive(Arbitrary, Debug)]
@@ -70,7 +71,12 @@ fn text(input: &Input) -> String {
     lines.join("\n")
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     match PathSet::parse("fuzzed", Source { path: "fuzzed.toml".into(), text: text(&input) }) {
         Ok(set) => {
             let mut stack = Stack::new();
@@ -94,4 +100,4 @@ fuzz_target!(|input: Input| {
             }
         }
     }
-});
+}

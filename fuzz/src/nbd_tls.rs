@@ -3,12 +3,10 @@
 //!
 //! What is checked: nothing panics; without TLS nothing is told but how to begin, and there is no export; and within it a session answers, byte
 //! for byte, as one that heard nothing before.
-#![no_main]
 
 use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Unstructured};
-use libfuzzer_sys::fuzz_target;
 use shingle_core::block::{DeviceId, Limits};
 use shingle_core::frontend::Pool;
 use shingle_core::frontend::nbd::{Close, Export, Exports, Segment, Session, SessionLimits};
@@ -134,7 +132,8 @@ impl Server {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Runs one input.
+pub fn run(data: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let flags = u32::from(input.flags % 4).to_be_bytes();
     let mut plain = flags.to_vec();
@@ -172,4 +171,4 @@ fuzz_target!(|data: &[u8]| {
     }
     let is_same = server.wire == alone.wire && server.session.close() == alone.session.close();
     assert!(is_same, "what came before TLS has an effect within it");
-});
+}

@@ -1,20 +1,21 @@
 //! Damaged dm-zoned sets for everything that reads them: nothing panics, looking changes nothing, a repair leads to a set
 //! that needs none, and everything that could be salvaged still can be.
-#![no_main]
 
 use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::Corpus;
 use shingle_core::block::{Limits, ZonedLimits};
 use shingle_core::dm::zoned::check::{OnLoss, Salvage, check, relabel, repair};
 use shingle_core::dm::zoned::format::{
-    MapEntry, FormatOptions, Label, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
+    FormatOptions, Label, MapEntry, Media, MemoryMedia, NO_ZONE, Sets, Superblock, format, tertiaries,
 };
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, SetZone};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
+
+use crate::of_value;
 
 /// Devices, perhaps a set to begin with, then whatever was done to it.
 #[derive(Arbitrary, Debug)]
@@ -240,7 +241,12 @@ fn mend(media: &mut MemoryMedia, cut: Option<(u16, u64)>) {
     }
 }
 
-fuzz_target!(|input: Input| {
+/// Runs one input.
+pub fn run(bytes: &[u8]) -> Corpus {
+    of_value(bytes, fuzz)
+}
+
+fn fuzz(input: Input) {
     let limits = limits(&input.devices);
     let Ok(mut media) = MemoryMedia::new(&limits.iter().collect::<Vec<_>>()) else { return };
     let options = FormatOptions {
@@ -263,4 +269,4 @@ fuzz_target!(|input: Input| {
     if let Some(label) = input.label.and_then(|label| Label::new(&label).ok()) {
         let _ = relabel(&mut media, label);
     }
-});
+}
