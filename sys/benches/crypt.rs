@@ -1,6 +1,7 @@
 //! What the `crypt` target costs beside its cipher alone.
 //!
-//! `cargo bench -p shingle-sys --bench crypt` prints a table; words behind `--` choose rows that have all of them. The
+//! `cargo bench -p shingle-sys --features fast-crypto --bench crypt` prints a table; words behind `--` choose rows that
+//! have all of them. The
 //! cipher alone encrypts the same memory with the same IVs in one call a bio; the target does it between a port and a
 //! null device. Both take turns within each round, so their ratio holds on a noisy machine; every figure is the median
 //! of the rounds.
@@ -10,10 +11,9 @@ use std::time::Instant;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice};
-use shingle_core::dm::crypt::{
-    CipherSpec, Ciphers, Crypt, CryptConfig, Iv, Key, Mode, SectorCipher, SoftwareCiphers, Units,
-};
+use shingle_core::dm::crypt::{CipherSpec, Ciphers, Crypt, CryptConfig, Iv, Key, Mode, SectorCipher, Units};
 use shingle_core::sector::Sector;
+use shingle_sys::crypto::PROVIDERS;
 
 const DEPTH: usize = 32;
 const ROUNDS: usize = 1001;
@@ -23,7 +23,7 @@ const CAPACITY: u64 = 1 << 20;
 
 /// One row: which cipher, in units of how many bytes, in bios of how many.
 struct Case {
-    provider: (&'static str, &'static dyn Ciphers),
+    provider: (&'static str, &'static (dyn Ciphers + Sync)),
     mode: Mode,
     unit_bytes: usize,
     bio_bytes: usize,
@@ -164,19 +164,19 @@ fn run(case: &Case) {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let fast: (&str, &dyn Ciphers) = ("fast", shingle_sys::crypto::ciphers());
-    let portable: (&str, &dyn Ciphers) = ("portable", &SoftwareCiphers);
     println!("256-bit AES, queue depth {DEPTH}, one core; median of {ROUNDS} rounds of {} KiB\n", BYTES_A_ROUND >> 10);
     println!(
         "{:<9} {:<8} {:<7} {:>6} {:>6} {:>10} {:>10} {:>8} {:>8} {:>8}",
         "provider", "cipher", "", "unit", "bio", "cipher ns", "target ns", "GiB/s", "GiB/s", "ratio %"
     );
-    for (provider, mode) in [(fast, Mode::AesXts), (fast, Mode::AesCbc), (portable, Mode::AesXts)] {
+    for mode in [Mode::AesXts, Mode::AesCbc] {
         for (unit_bytes, bio_bytes) in [(512, 512), (512, 4096), (4096, 4096), (4096, 65536)] {
             for op in [Op::Write, Op::Read] {
-                let case = Case { provider, mode, unit_bytes, bio_bytes, op };
-                if wanted.iter().all(|word| case.label().contains(word)) {
-                    run(&case);
+                for &provider in PROVIDERS {
+                    let case = Case { provider, mode, unit_bytes, bio_bytes, op };
+                    if wanted.iter().all(|word| case.label().contains(word)) {
+                        run(&case);
+                    }
                 }
             }
         }

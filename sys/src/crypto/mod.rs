@@ -1,15 +1,23 @@
-//! The fastest ciphers that this build has, for the `crypt` target.
+//! AES of the `crypt` target: the providers that this build has.
 
 #[cfg(all(feature = "fast-crypto", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod aws_lc;
+#[cfg(feature = "openssl")]
+mod openssl;
 
 use shingle_core::dm::crypt::{Ciphers, SoftwareCiphers};
 
-/// AES in assembly if the build has it (feature `fast-crypto`, on x86-64 and 64-bit ARM), else [`SoftwareCiphers`].
+/// Providers of ciphers in this build by name, the fastest first. The last one, `portable`, is always there.
+pub const PROVIDERS: &[(&str, &(dyn Ciphers + Sync))] = &[
+    #[cfg(all(feature = "fast-crypto", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    ("aws-lc", &aws_lc::AwsLcCiphers),
+    #[cfg(feature = "openssl")]
+    ("openssl", &openssl::OpensslCiphers),
+    ("portable", &SoftwareCiphers),
+];
+
+/// The fastest ciphers of this build.
 #[must_use]
 pub fn ciphers() -> &'static dyn Ciphers {
-    #[cfg(all(feature = "fast-crypto", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    return &aws_lc::AwsLcCiphers;
-    #[allow(unreachable_code, reason = "what is above may be compiled out")]
-    &SoftwareCiphers
+    PROVIDERS[0].1
 }

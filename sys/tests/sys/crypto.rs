@@ -1,14 +1,22 @@
-//! The fast ciphers: held to the same vectors as the portable ones, and to those themselves.
+//! Every provider of ciphers is held to the same vectors, and to the portable one.
 
 use shingle_core::dm::crypt::{Ciphers, Iv, Mode, SoftwareCiphers};
 use shingle_core::random::Rng;
-use shingle_sys::crypto::ciphers;
+use shingle_sys::crypto::PROVIDERS;
 
 use crate::vectors::{self, bytes, random_bytes, words};
 
 #[test]
-fn the_fast_ciphers_keep_to_all_vectors() {
-    vectors::hold(ciphers());
+fn every_provider_keeps_to_all_vectors() {
+    for (name, provider) in PROVIDERS {
+        println!("{name}");
+        vectors::hold(*provider);
+    }
+}
+
+#[test]
+fn the_portable_ciphers_are_a_provider_of_every_build() {
+    assert_eq!(PROVIDERS.last().unwrap().0, "portable");
 }
 
 /// One random call: mode, key, IVs and units.
@@ -31,14 +39,16 @@ fn agree_once(rng: &mut Rng) {
         encrypted
     };
     let expected = run(&SoftwareCiphers, false);
-    for in_place in [false, true] {
-        assert!(run(ciphers(), in_place) == expected, "{mode}, {units} units of {blocks} blocks, in place: {in_place}");
+    for (name, provider) in PROVIDERS {
+        for in_place in [false, true] {
+            let same = run(*provider, in_place) == expected;
+            assert!(same, "{name}: {mode}, {units} units of {blocks} blocks, in place: {in_place}");
+        }
     }
-    assert!(run(&SoftwareCiphers, true) == expected, "{mode}, {units} units of {blocks} blocks in place");
 }
 
 #[test]
-fn both_providers_give_the_same_bytes_for_random_keys_ivs_and_lengths() {
+fn all_providers_give_the_same_bytes_for_random_keys_ivs_and_lengths() {
     let mut rng = Rng::new(20);
     (0..300).for_each(|_| agree_once(&mut rng));
 }
