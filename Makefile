@@ -5,8 +5,11 @@ CARGO ?= cargo
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*##/\1\t/p' Makefile | expand -t 16
 
-build: tools     ## build the program: target/release/shingle
-	$(CARGO) build --release --locked
+build: tools     ## build the daemon and its tools: target/release/shingle
+	$(CARGO) build --release --locked -p shingle --no-default-features
+
+lab: tools       ## the same program with bench, reproduce, sim, trace replay, profile fit and disks test
+	$(CARGO) build --release --locked -p shingle
 
 check:           ## format, lints and the fast tests: under a minute when warm
 	$(CARGO) fmt --all --check
@@ -39,7 +42,7 @@ test: tools      ## install what the tests need and run all of them; CI runs thi
 # out: it says why and ends with 3.
 IF_GUESTS = sh -c '"$$@" || [ $$? = 3 ]' --
 
-test-guest: build ## all tests beside the Linux kernels of guest/README.md, in QEMU
+test-guest: lab ## all tests beside the Linux kernels of guest/README.md, in QEMU
 	$(IF_GUESTS) guest/selftest/run
 	$(IF_GUESTS) guest/test
 
@@ -49,13 +52,14 @@ PROGRAM =
 test-package: tools ## a package is installed in a new Debian root, used, and removed without a trace
 	command -v cargo-deb > /dev/null || $(CARGO) install --locked --quiet cargo-deb
 	SHINGLE_PROGRAM=$(PROGRAM) scripts/release deb
-	$(IF_GUESTS) packaging/test target/dist/shingle_*_amd64.deb
+	$(IF_GUESTS) packaging/test target/packages/shingle_*_amd64.deb
 
 test-python: tools ## the wheel in a new virtual environment: types, tests, and the suites that are examples
 	SHINGLE_PROGRAM=$(PROGRAM) $(IF_GUESTS) scripts/release wheel
-	$(IF_GUESTS) clients/python/test target/dist/shingle_zoned-*.whl
+	$(IF_GUESTS) clients/python/test target/packages/shingle_zoned-*.whl
 
-release: tools   ## all that is published, in target/dist: scripts/release -h
+release: tools   ## all that is published, in target/packages: scripts/release -h
+	$(CARGO) test --locked -p shingle-sys --features fast-crypto --test crypto
 	scripts/release
 
 test-web: tools  ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
@@ -64,7 +68,7 @@ test-web: tools  ## the web page in a headless Chromium, if there is one: PROGRA
 demo: build      ## the main job: ext4 on an SMR disk through NBD, random writes, SIGKILL, restart, compare
 	scripts/demo.sh
 
-bench: tools     ## ns per layer, the NBD server beside others, thousands of mapped devices
+bench: tools     ## ns per layer, the NBD server beside others, thousands of mapped devices: with profile dist
 	$(CARGO) bench -p shingle-core --bench per_layer
 	$(CARGO) bench -p shingle-core --bench policies
 	$(CARGO) bench -p shingle-host --bench nbd
@@ -73,13 +77,17 @@ bench: tools     ## ns per layer, the NBD server beside others, thousands of map
 	$(CARGO) bench -p shingle-host --bench round
 	$(CARGO) bench -p shingle-host --bench abuse
 
-reproduce: build ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl
-	target/release/shingle reproduce zwp --html target/reproduce-zwp.html
-	target/release/shingle reproduce qd1 --html target/reproduce-qd1.html
-	target/release/shingle reproduce noclone --html target/reproduce-noclone.html
-	target/release/shingle reproduce dmzoned --html target/reproduce-dmzoned.html
-	target/release/shingle reproduce latency --html target/reproduce-latency.html
-	target/release/shingle reproduce stl --html target/reproduce-stl.html
+# The program that publishes figures.
+DIST = $${CARGO_TARGET_DIR:-target}/dist/shingle
+
+reproduce: tools ## the published tables: target/reproduce-zwp.html, -qd1, -noclone, -dmzoned, -latency and -stl
+	$(CARGO) build --profile dist --locked -p shingle --features fast-crypto
+	$(DIST) reproduce zwp --html target/reproduce-zwp.html
+	$(DIST) reproduce qd1 --html target/reproduce-qd1.html
+	$(DIST) reproduce noclone --html target/reproduce-noclone.html
+	$(DIST) reproduce dmzoned --html target/reproduce-dmzoned.html
+	$(DIST) reproduce latency --html target/reproduce-latency.html
+	$(DIST) reproduce stl --html target/reproduce-stl.html
 
 fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60
@@ -88,10 +96,10 @@ fuzz: tools      ## every fuzz target for a minute
 FIRST = $(shell od -An -N5 -tu8 /dev/urandom | tr -d ' ')
 MINUTES = 60
 
-soak: build      ## fresh random worlds of every profile for MINUTES=60; failures: target/soak-failures.txt
-	target/release/shingle sim --for $(MINUTES)m --seeds $(FIRST).. --failures target/soak-failures.txt
+soak: lab        ## fresh random worlds of every profile for MINUTES=60; failures: target/soak-failures.txt
+	$${CARGO_TARGET_DIR:-target}/release/shingle sim --for $(MINUTES)m --seeds $(FIRST).. --failures target/soak-failures.txt
 
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build check test test-guest test-package test-python test-web release demo bench reproduce fuzz soak tools
+.PHONY: help build lab check test test-guest test-package test-python test-web release demo bench reproduce fuzz soak tools

@@ -4,6 +4,7 @@
 #   guest/run guest/bench-ublk.sh [SECONDS [ROUNDS]]
 # SECONDS are those of each measurement. Turns about; only ratios mean something here: the code of both sides is emulated. CPU is that of the
 # whole guest, its idle loop aside, for each I/O.
+# Published figures are made with cargo build --profile dist, SHINGLE=target/dist/shingle.
 # shellcheck disable=SC2154
 work=$(mktemp -d)
 . /guest/lib.sh

@@ -3,6 +3,7 @@
 # which moves no data, and a table of one line over the same disk.
 #   guest/run guest/bench-zero-copy.sh [SECONDS [ROUNDS]]
 # SECONDS are those of each measurement. Turns about; only ratios mean something here. CPU is that of the whole guest, its idle loop aside.
+# Published figures are made with cargo build --profile dist, SHINGLE=target/dist/shingle.
 # shellcheck disable=SC2154
 work=$(mktemp -d)
 . /guest/lib.sh

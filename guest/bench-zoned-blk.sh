@@ -6,7 +6,7 @@
 #   null   one of null_blk with zones of 64 MiB, which moves no data
 #   small  the same with zones of 4 MiB: what a reset costs without what the disk does for it
 # Turns about, so that what the machine does meanwhile meets both; only the ratio means something here. On a busy machine use -i, 1 second
-# and 1 turn. Needs a `shingle` with its laboratory (cargo build --release). Others, in $SHINGLES as shingle.NAME, are measured as well.
+# and 1 turn. Needs a `shingle` with its laboratory; published figures: cargo build --profile dist, SHINGLE=target/dist/shingle. Others, in $SHINGLES as shingle.NAME, are measured as well.
 # shellcheck disable=SC2154
 work=$(mktemp -d)
 . /guest/lib.sh

@@ -12,6 +12,17 @@
 // They panic if nobody reads: a program prints what it is given from here.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+/// Name of the profile of Cargo.toml with which this program is built.
+pub const BUILD_PROFILE: &str = env!("SHINGLE_PROFILE");
+
+/// Remark for a measurement in real time by a program that is built with another profile than published figures.
+#[must_use]
+pub fn build_remark() -> Option<String> {
+    (BUILD_PROFILE != "dist").then(|| {
+        format!("built with profile {BUILD_PROFILE}: rates are below those of profile dist, with which published figures are made")
+    })
+}
+
 pub mod bench;
 pub mod fit;
 pub mod multipath;

@@ -35,6 +35,14 @@ pub fn remark(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
+/// Says on stderr that figures would be better with another build, if they would.
+#[cfg(feature = "lab")]
+pub fn remark_build_profile() {
+    if let Some(text) = shingle_lab::build_remark() {
+        remark(&format!("note: {text}\n"));
+    }
+}
+
 /// Prints JSON.
 pub fn print_json(value: &Value) -> Result<(), CliError> {
     print(&format!("{value:#}\n"))

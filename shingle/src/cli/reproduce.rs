@@ -87,6 +87,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
     let found = match &args.from {
         Some(path) => saved(path, publication)?,
         None => {
+            output::remark_build_profile();
             let (only, minutes, paths) = (args.only.clone(), args.minutes, args.own.sets());
             let (quick, seed, times, profile) = (args.quick, args.seed, args.times, args.profile.clone());
             measure(&Options { publication, only, quick, seed, minutes, times, paths, profile })?

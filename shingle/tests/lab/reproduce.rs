@@ -159,6 +159,7 @@ fn every_published_figure_of_each_publication_has_one_of_ours_beside_it_in_every
             "Made by shingle {} on 2023-11-14 with <code>{words}</code>",
             env!("CARGO_PKG_VERSION")
         )));
+        assert!(made.contains(&format!("built with profile {}.", shingle_lab::BUILD_PROFILE)));
         let table = ok(&format!("reproduce {publication} --from {}", saved.0.display()));
         for (_, row, _, figure) in published(publication) {
             assert!(table.contains(&grouped(figure as f64)), "{figure} of {row} is not in the table");

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::markup::Escaped;
+use crate::BUILD_PROFILE;
 
 /// Who made a page, and when. The clock and the command line are the caller's: the same imprint makes the same page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,9 @@ impl Imprint {
             let _ = writeln!(page, "<p>Published in: <a href=\"{address}\" rel=\"noreferrer\">{title}</a>.</p>");
         }
         let (version, date, command) = (env!("CARGO_PKG_VERSION"), &self.date, Escaped(&self.command));
-        let _ = writeln!(page, "<p>Made by shingle {version} on {date} with <code>{command}</code>.</p>\n</footer>");
+        let _ = writeln!(page, "<p>Made by shingle {version} on {date} with <code>{command}</code>.</p>");
+        // Also for dist: a page that says nothing may be from a version that did not know its profile.
+        let _ = writeln!(page, "<p>The program was built with profile {BUILD_PROFILE}.</p>\n</footer>");
     }
 }
 

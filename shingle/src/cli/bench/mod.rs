@@ -87,6 +87,9 @@ pub fn run(args: BenchArgs) -> Result<(), CliError> {
     let rounds = works::rounds(&jobs).map_err(CliError::Usage)?;
     let file = args.output.as_deref().map(NewFile::open).transpose()?;
     let label = label(&rounds);
+    if args.profile.is_none() {
+        output::remark_build_profile();
+    }
     let started = Instant::now();
     let (mut outcomes, simulation) = match &args.profile {
         Some(profile) => {
