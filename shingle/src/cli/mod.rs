@@ -14,6 +14,8 @@ mod export;
 mod interrupt;
 mod metrics;
 mod new_file;
+#[cfg(any(test, not(feature = "lab")))]
+mod no_lab;
 mod output;
 #[cfg(feature = "lab")]
 mod own_paths;
@@ -88,6 +90,17 @@ enum Command {
     Man(shells::ManArgs),
 }
 
+/// Says why a command line was not taken; returns the exit code.
+fn refuse(said: &clap::Error) -> u8 {
+    #[cfg(not(feature = "lab"))]
+    if let Some(complaint) = no_lab::complaint(std::env::args_os().skip(1).filter_map(|word| word.into_string().ok())) {
+        let error = CliError::Usage(complaint);
+        error.print();
+        return error.code();
+    }
+    output::print_usage(said)
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     // A write past `ulimit -f` has to be an error of that write, not the end of the program.
@@ -95,7 +108,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // The text of --help comes here too.
-        Err(said) => return ExitCode::from(output::print_usage(&said)),
+        Err(said) => return ExitCode::from(refuse(&said)),
     };
     let form = if let Command::Up(args) = &cli.command { args.log } else { log::Form::Text };
     if let Err(error) = log::start(form) {
