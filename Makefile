@@ -11,46 +11,32 @@ build: tools     ## build the daemon and its tools: target/release/shingle
 lab: tools       ## the same program with bench, reproduce, sim, trace replay, profile fit and disks test
 	$(CARGO) build --release --locked -p shingle
 
-check:           ## format, lints and the fast tests: under a minute when warm
+check:           ## format, lints and the fast tests: half a minute when warm
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked --quiet
 
-test: tools      ## install what the tests need and run all of them; CI runs this
-	$(CARGO) fmt --all --check
-	@cd fuzz && $(CARGO) metadata --locked --format-version 1 > /dev/null
-	@echo "== guests, and the newest kernel's headers, with which layouts are compared"
-	$(IF_GUESTS) guest/build 7.2
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --workspace --locked
-	fuzz/run.sh all 4
-	scripts/demo.sh --small
-	@echo "== beside the newest Linux kernel; all of it: make test-guest"
-	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test --short
-	@echo "== as a service of a machine"
-	SHINGLE=$${CARGO_TARGET_DIR:-target}/debug/shingle $(IF_GUESTS) guest/test-service
-	@echo "== as a package in a new Debian root"
-	$(MAKE) test-package PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
-	@echo "== in a container"
-	$(IF_GUESTS) packaging/test-container $${CARGO_TARGET_DIR:-target}/debug/shingle
-	@echo "== as a Python package in a new virtual environment"
-	$(MAKE) test-python PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
-	@echo "== in a browser"
-	$(MAKE) test-web PROGRAM=$${CARGO_TARGET_DIR:-target}/debug/shingle
+quick:           ## the tests of what has changed, and of what depends on it: at most two minutes when warm
+	@scripts/quick
+
+test:            ## install what the tests need and run all of them; CI runs this. Stages and times: scripts/test -h
+	@command -v python3 > /dev/null || scripts/install-tools.sh build
+	@scripts/test
 
 # Guests take packages of Debian's from the machine's own mirror, and Python's come from their registry. Without one that part is left
 # out: it says why and ends with 3.
 IF_GUESTS = sh -c '"$$@" || [ $$? = 3 ]' --
 
-test-guest: lab ## all tests beside the Linux kernels of guest/README.md, in QEMU
-	$(IF_GUESTS) guest/selftest/run
-	$(IF_GUESTS) guest/test
-
-# The program that is packaged; without one the static program is built first.
+# The program that is tested; without one it is built first: for guests as a user builds it, for packages the static one.
 PROGRAM =
+# Files of guest/tests without `.sh`, or parts of names of tests.
+AREA =
+
+test-guest: $(if $(PROGRAM),tools,lab) ## all tests beside the Linux kernels of guest/README.md, in QEMU, or those of AREA="stl nbd"
+	$(if $(AREA),,$(if $(PROGRAM),SHINGLE=$(PROGRAM)) $(IF_GUESTS) guest/selftest/run)
+	$(if $(PROGRAM),SHINGLE=$(PROGRAM)) $(IF_GUESTS) guest/test $(AREA)
 
 test-package: tools ## a package is installed in a new Debian root, used, and removed without a trace
-	command -v cargo-deb > /dev/null || $(CARGO) install --locked --quiet cargo-deb
 	SHINGLE_PROGRAM=$(PROGRAM) scripts/release deb
 	$(IF_GUESTS) packaging/test target/packages/shingle_*_amd64.deb
 
@@ -59,7 +45,7 @@ test-python: tools ## the wheel in a new virtual environment: types, tests, and 
 	$(IF_GUESTS) clients/python/test target/packages/shingle_zoned-*.whl
 
 release: tools   ## all that is published, in target/packages: scripts/release -h
-	$(CARGO) test --locked -p shingle-sys --features fast-crypto --test crypto
+	$(CARGO) test --locked -p shingle-sys --features fast-crypto --test sys crypto
 	scripts/release
 
 test-web: tools  ## the web page in a headless Chromium, if there is one: PROGRAM or target/debug/shingle
@@ -102,4 +88,4 @@ soak: lab        ## fresh random worlds of every profile for MINUTES=60; failure
 tools:
 	@scripts/install-tools.sh
 
-.PHONY: help build lab check test test-guest test-package test-python test-web release demo bench reproduce fuzz soak tools
+.PHONY: help build lab check quick test test-guest test-package test-python test-web release demo bench reproduce fuzz soak tools
