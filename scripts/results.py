@@ -49,7 +49,28 @@ def results_in(text: str) -> Results:
 
 
 def rust(text: str) -> Results:
-    """Of cargo test. A test that says `skipped: REASON` and ends well has skipped itself; `--show-output` shows that."""
+    """Of cargo test. A test that says `skipped: REASON` and ends well has skipped itself; `--show-output` shows that.
+
+    >>> found = rust('''test a ... ok
+    ... test b ... ignored, it makes images
+    ... test c ... ok
+    ...
+    ... successes:
+    ...
+    ... ---- c stdout ----
+    ... tried it
+    ... skipped: no compiler
+    ...
+    ...
+    ... successes:
+    ...     a
+    ...     c
+    ...
+    ... test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+    ... ''')
+    >>> print(found, found.reasons)
+    1 passed, 0 failed, 2 skipped ['b: it makes images', 'c: no compiler']
+    """
     found = Results()
     for passed, failed, ignored in re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", text, re.M):
         found.add(Results(int(passed), int(failed), int(ignored)))
@@ -63,6 +84,12 @@ def rust(text: str) -> Results:
 
 
 def guests(text: str) -> Results:
+    """Of guest/test.
+
+    >>> found = guests("ok       a (3 s)\\nskipped  b (0 s): it takes long\\n7.2.13+deb14-amd64: 1 ok, 0 failed, 1 skipped\\r\\n")
+    >>> print(found, found.reasons)
+    1 passed, 0 failed, 1 skipped ['b: it takes long']
+    """
     found = Results()
     for numbers in re.findall(r"^[\w.+~-]+: (\d+) ok, (\d+) failed, (\d+) skipped\s*$", text, re.M):
         found.add(Results(*map(int, numbers)))
@@ -71,7 +98,12 @@ def guests(text: str) -> Results:
 
 
 def pytest(text: str) -> Results:
-    """Of its last line, as `== 60 passed, 1 skipped in 3.21s ==`, and the reasons that `-ra` prints."""
+    """Of its last line and the reasons that `-ra` prints.
+
+    >>> found = pytest("SKIPPED [1] tests/test_ci.py:48: no wheel\\n===== 2 failed, 57 passed, 1 skipped, 1 error in 3.21s =====\\n")
+    >>> print(found, found.reasons)
+    57 passed, 3 failed, 1 skipped ['tests/test_ci.py:48: no wheel']
+    """
     found = Results()
     for line in re.findall(r"^=* ?(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", text, re.M):
         number = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", line)}
@@ -82,4 +114,9 @@ def pytest(text: str) -> Results:
 
 
 def fuzz(text: str) -> Results:
+    """Of fuzz/run.sh: one test for each target.
+
+    >>> print(fuzz("nbd_server: 51203 inputs in 4 s, no failure\\n"))
+    1 passed, 0 failed, 0 skipped
+    """
     return Results(passed=len(re.findall(r"^\w+: \d+ inputs in .*, no failure$", text, re.M)))
