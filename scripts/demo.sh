@@ -1,7 +1,7 @@
 #!/bin/bash
 # The main job: an SMR disk used as an ordinary one. A host-managed zoned disk in a directory becomes a dm-zoned volume, the volume
 # an ext4 file system through NBD; under random writes the daemon is killed, started again, and everything that was synced
-# is there. `--small` does the same with a small tree, for the tests.
+# is there. `--small` does the same with a small tree, for the tests; on the program $PROGRAM, or on one that it builds.
 #
 # Mounting takes root (or sudo without a password), FUSE and a loop device. Where one of them is missing the file system is made as an
 # image and copied, and the random writes go beside it; the reason is printed.
@@ -28,8 +28,8 @@ choose_tree() {
 }
 
 if [ -n "$small" ]; then
-    shingle=${CARGO_TARGET_DIR:-target}/debug/shingle
-    cargo build --quiet --locked -p shingle
+    shingle=${PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/shingle}
+    [ -n "${PROGRAM:-}" ] || cargo build --quiet --locked -p shingle
     size=1GiB zone=4MiB conventional=24 seconds=5 writers=2
 else
     shingle=${CARGO_TARGET_DIR:-target}/release/shingle

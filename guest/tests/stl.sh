@@ -107,7 +107,8 @@ xfs_on_stl_is_whole_after_kills_of_the_daemon() {
 # _written_over SIZE BYTES SEED: random writes to the file with all the space, which fio reads again and compares.
 _written_over() { verified --filename=mnt/big --rw=randwrite --bs=4k --filesize="$1" --io_size="$2" --iodepth=16 --randseed="$3" --overwrite=1; }
 
-# _filled MKFS CHECK: until there is no space, over and over. The volume is smaller than its disk, so the file system is full first.
+# _filled MKFS CHECK MIB: until there is no space, over and over, and so much of it overwritten each time. The volume is smaller than its
+# disk, so the file system is full first.
 _filled() {
     $1 "$device"
     mkdir mnt
@@ -119,12 +120,12 @@ _filled() {
         refused dd if=/dev/urandom of=mnt/big bs=1M oflag=direct 2> full
         grep -q "No space left" full
         size=$(stat -c %s mnt/big)
-        _written_over "$size" 64m $round
+        _written_over "$size" "$3m" $round
         cleaned=$(_figure cleaned_zones)
         _drop_caches
         same "a file beside" "$sum" "$(sha256sum < mnt/kept$round)"
         # A kill in the middle of cleaning.
-        load_begins --filename=mnt/big --rw=randwrite --bs=4k --filesize="$size" --io_size=24m --iodepth=16 --overwrite=1
+        load_begins --filename=mnt/big --rw=randwrite --bs=4k --filesize="$size" --io_size="$(($3 * 3 / 8))m" --iodepth=16 --overwrite=1
         killed 2 2
         load_ends_well
         rm mnt/big
@@ -143,15 +144,15 @@ _filled() {
 }
 
 ext4_on_stl_is_full_written_over_emptied_and_full_again() {
-    reserve=3 _volume 256 zone_nr_conv=4 zone_max_open=0
-    _filled "mkfs.ext4 -q" "e2fsck -fn"
+    reserve=3 _volume 144 zone_nr_conv=4 zone_max_open=0
+    _filled "mkfs.ext4 -q" "e2fsck -fn" 36
 }
 
 xfs_on_stl_is_full_written_over_emptied_and_full_again() {
     long
     reserve=3 _volume 448 zone_nr_conv=0 zone_max_open=8
     modprobe xfs
-    _filled "mkfs.xfs -q -f" "xfs_repair -n"
+    _filled "mkfs.xfs -q -f" "xfs_repair -n" 64
 }
 
 # The disk is a directory on the guest's own, which loses what was not synced; what was is there in the next guests.
