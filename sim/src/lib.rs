@@ -24,10 +24,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod choice_values;
+mod choices;
 pub mod disk;
 pub mod fault;
 mod history;
 pub mod model;
+mod recording;
 mod stamp;
 mod stl_media;
 pub mod swarm;
@@ -36,6 +39,8 @@ pub mod workload;
 mod world;
 mod zoned_media;
 
+pub use choices::{Choice, Choices};
+pub use recording::{Recording, RecordingError};
 pub use stl_media::StlMedia;
 pub use world::{Actor, Io, Stop, World};
 pub use zoned_media::StackMedia;

@@ -8,6 +8,7 @@ use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, Zone, ZoneGeometry, ZoneKind};
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, CrashDisk, Medium};
 use shingle_sim::fault::{Fault, FaultPlan};
 
@@ -490,7 +491,7 @@ fn wrong_after_a_cut(bug: Option<Bug>) -> usize {
             }
         }
         let media = [0, 1].map(|disk| {
-            let cut = |disk: &mut CrashDisk, _: &mut Cx<'_>| disk.cut_power(&mut rng);
+            let cut = |disk: &mut CrashDisk, _: &mut Cx<'_>| disk.cut_power(&mut Choices::new(rng.fork()));
             mapped.rig.stack.with_device(DeviceId(disk), cut)
         });
         let mut mapped = stack(media, *seed);
@@ -596,7 +597,11 @@ impl Crashing {
         }
         let rng = &mut self.rng;
         let media = [0, 1].map(|disk| {
-            self.mapped.rig.stack.with_device(DeviceId(disk), |disk: &mut CrashDisk, _| disk.cut_power(rng)).unwrap()
+            self.mapped
+                .rig
+                .stack
+                .with_device(DeviceId(disk), |disk: &mut CrashDisk, _| disk.cut_power(&mut Choices::new(rng.fork())))
+                .unwrap()
         });
         self.mapped = Self::stack(Some(media), self.rng.draw());
     }

@@ -16,6 +16,7 @@ use shingle_drives::live::{LiveDrive, Model};
 use shingle_drives::medium::Medium;
 use shingle_drives::smr::{Cache, Link, Media, Seek, ZoneTimes};
 use shingle_drives::{SmrConfig, SmrDisk, ZnsConfig, ZnsSsd};
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, OtherDisk, Powered};
 use shingle_sim::fault::FaultPlan;
 use shingle_sim::swarm::{Profile, SwarmOptions, run};
@@ -47,11 +48,11 @@ impl Powered for Swarmed {
         false
     }
 
-    fn cut_power(&self, _: &mut Rng) -> Box<dyn Any> {
+    fn cut_power(&self, _: &mut Choices) -> Box<dyn Any> {
         unreachable!("it goes dark")
     }
 
-    fn go_dark(&mut self, _: &mut Rng, cx: &mut Cx<'_>) -> Box<dyn Any> {
+    fn go_dark(&mut self, _: &mut Choices, cx: &mut Cx<'_>) -> Box<dyn Any> {
         assert!(self.drive.borrow_mut().cut_power(cx));
         Box::new(self.drive.clone())
     }
@@ -83,16 +84,17 @@ impl BlockDevice for Swarmed {
     }
 }
 
-/// The drive that was left, or a new one of this model.
+/// The drive that was left, or a new one of the model of a seed.
 fn make(
-    seed: u64,
+    mut choices: Choices,
     left: Option<Box<dyn Any>>,
-    model: impl FnOnce() -> Box<dyn Model>,
+    model: impl FnOnce(u64) -> Box<dyn Model>,
 ) -> Result<Box<dyn Powered>, String> {
+    let seed = choices.rng().draw();
     let left = left.and_then(|left| left.downcast::<Rc<RefCell<LiveDrive>>>().ok());
     let drive = match left {
         Some(left) => *left,
-        None => Rc::new(RefCell::new(LiveDrive::new(model(), None, seed).map_err(|error| error.to_string())?)),
+        None => Rc::new(RefCell::new(LiveDrive::new(model(seed), None, seed).map_err(|error| error.to_string())?)),
     };
     let limits = drive.borrow().limits().clone();
     Ok(Box::new(Swarmed { drive, limits }))
@@ -212,7 +214,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn live_drives_keep_all_promises_through_losses_of_power() {
-    let disk = OtherDisk::Drive(|config, seed, left| make(seed, left, || either(config, seed)));
+    let disk = OtherDisk::Drive(|config, choices, left| make(choices, left, |seed| either(config, seed)));
     let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(100));
     let mut cuts = 0;
     for seed in first..first + seeds {
@@ -239,7 +241,9 @@ fn a_flush_that_makes_nothing_durable_is_found() {
         bio.flags = Flags::NONE;
         bio.op == Op::Flush
     }
-    assert!(is_found(OtherDisk::Drive(|config, seed, left| make(seed, left, || tampered(config, seed, unsent)))));
+    assert!(is_found(OtherDisk::Drive(|config, choices, left| make(choices, left, |seed| tampered(
+        config, seed, unsent
+    )))));
 }
 
 #[test]
@@ -247,5 +251,7 @@ fn a_reset_that_is_answered_and_not_done_is_found() {
     fn undone(bio: &mut Bio) -> bool {
         bio.op == Op::ZoneReset
     }
-    assert!(is_found(OtherDisk::Drive(|config, seed, left| make(seed, left, || tampered(config, seed, undone)))));
+    assert!(is_found(OtherDisk::Drive(|config, choices, left| make(choices, left, |seed| tampered(
+        config, seed, undone
+    )))));
 }

@@ -17,7 +17,7 @@ const FOUND: [(Profile, u64); 2] = [(Profile::Zones, 8), (Profile::All, 1259)];
 /// Worlds on a disk with a bug.
 macro_rules! worlds {
     ($bug:ident) => {
-        Worlds { disk: OtherDisk::Plain, make: |config, seed, left| make(config, seed, left, Bug::$bug) }
+        Worlds { disk: OtherDisk::Plain, make: |config, choices, left| make(config, choices, left, Bug::$bug) }
     };
 }
 

@@ -30,7 +30,7 @@ const FOUND: [(Profile, u64); 1] = [
 /// Worlds on a disk with a bug.
 macro_rules! worlds {
     ($bug:ident) => {
-        Worlds { disk: OtherDisk::Files, make: |config, seed, left| make(config, seed, left, Bug::$bug) }
+        Worlds { disk: OtherDisk::Files, make: |config, choices, left| make(config, choices, left, Bug::$bug) }
     };
 }
 
@@ -71,7 +71,7 @@ planted!(an_interrupted_request_taken_for_a_done_one_is_found, NoRetry);
 fn create_until(calls: u64, fails_in: Option<u64>, seed: u64, bug: Bug) -> (bool, Result<(), String>) {
     let zones = ZoneGeometry::new(4 * 64, 64, 64, 1).unwrap();
     let shape = Shape::new(zones);
-    let start = |tree| Kernel::new(tree, seed, (Duration(1), Duration(2)));
+    let start = |tree| Kernel::new(tree, Rng::new(seed), (Duration(1), Duration(2)));
     let mut kernel = start(Tree::new(512));
     (kernel.bug, kernel.calls_left, kernel.fails_in) = (bug, Some(calls), fails_in);
     let kernel = Shared(Rc::new(RefCell::new(kernel)));
@@ -131,7 +131,7 @@ fn a_creation_that_fails_at_any_call_and_then_loses_its_power_leaves_a_disk_or_n
 /// Opens a disk in which a host that is gone has written a block, and cuts the power; whether the block is there then.
 fn is_kept_after_a_kill(bug: Bug, seed: u64) -> bool {
     let zones = ZoneGeometry::new(4 * 64, 64, 64, 1).unwrap();
-    let kernel = Shared(Rc::new(RefCell::new(Kernel::new(Tree::new(512), seed, (Duration(1), Duration(2))))));
+    let kernel = Shared(Rc::new(RefCell::new(Kernel::new(Tree::new(512), Rng::new(seed), (Duration(1), Duration(2))))));
     let files = || Rc::new(kernel.clone());
     zoned_dir::create_on(files(), Path::new(PATH), &Shape::new(zones), &mut |_| ()).unwrap();
     let find = |tree: &Tree| {

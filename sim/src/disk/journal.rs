@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use shingle_core::random::Rng;
+use crate::choices::Choices;
 
 /// Words of 64 bits in a sector.
 pub(super) const SECTOR_WORDS: usize = 64;
@@ -104,31 +104,32 @@ impl ZoneStore {
     }
 
     /// What is left when the power goes now. Blocks are of `block` sectors.
-    pub fn survive(mut self, block: u32, rng: &mut Rng) -> Image {
+    pub fn survive(mut self, block: u32, choices: &mut Choices) -> Image {
         if !self.sequential {
-            return self.tear(block, rng);
+            return self.tear(block, choices);
         }
-        let whole = match rng.below(4) {
+        let changes = self.journal.len();
+        let whole = choices.decide("changes", (0, &[]), |rng| match rng.below(4) {
             0 => 0,
-            1 => self.journal.len(),
-            _ => rng.below(self.journal.len() as u64 + 1) as usize,
-        };
+            1 => changes,
+            _ => rng.below(changes as u64 + 1) as usize,
+        });
         for (_, change) in self.journal.iter().take(whole) {
             apply(&mut self.image, change, u32::MAX);
         }
         if let Some((_, change @ Change::Write { contents, .. })) = self.journal.get(whole) {
             let blocks = contents.len() as u64 / u64::from(block);
-            apply(&mut self.image, change, rng.below(blocks + 1) as u32 * block);
+            apply(&mut self.image, change, choices.below("blocks", blocks + 1) as u32 * block);
         }
         self.image
     }
 
-    fn tear(mut self, block: u32, rng: &mut Rng) -> Image {
+    fn tear(mut self, block: u32, choices: &mut Choices) -> Image {
         let block = block as usize;
         for (_, change) in &self.journal {
             let Change::Write { offset, contents } = change else { continue };
             for (place, contents) in (*offset as usize..).step_by(block).zip(contents.chunks(block)) {
-                if rng.chance(1, 2) {
+                if choices.chance("kept", 1, 2) {
                     let kept = &mut self.image.contents[place..place + contents.len()];
                     kept.iter_mut().zip(contents).for_each(|(to, from)| *to = Some(from.clone()));
                 }
@@ -170,6 +171,7 @@ fn apply(image: &mut Image, change: &Change, most: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shingle_core::random::Rng;
 
     fn content(of: u64) -> Content {
         Arc::new([of; SECTOR_WORDS])
@@ -198,7 +200,7 @@ mod tests {
         let legal: [&[u64]; 8] = [&[1, 1], &[1, 1, 2], &[1, 1, 2, 2], &[], &[4], &[4, 4], &[4, 4, 4], &[4, 4, 4, 4]];
         let mut found = [false; 8];
         for seed in 0..300 {
-            let image = store(true).survive(1, &mut Rng::new(seed));
+            let image = store(true).survive(1, &mut Choices::new(Rng::new(seed)));
             let mut kept = seen(&image);
             kept.truncate(image.wp as usize);
             let which = legal.iter().position(|legal| **legal == kept[..]);
@@ -213,7 +215,7 @@ mod tests {
         for seed in 0..100 {
             let mut store = ZoneStore::new(true, Image::unwritten(8));
             written(&mut store, 1, 0, 8);
-            assert!(store.survive(4, &mut Rng::new(seed)).wp.is_multiple_of(4));
+            assert!(store.survive(4, &mut Choices::new(Rng::new(seed))).wp.is_multiple_of(4));
         }
     }
 
@@ -226,7 +228,7 @@ mod tests {
             store.commit(1);
             written(&mut store, 2, 1, 2);
             written(&mut store, 3, 2, 1);
-            outcomes.insert(seen(&store.survive(1, &mut Rng::new(seed))));
+            outcomes.insert(seen(&store.survive(1, &mut Choices::new(Rng::new(seed)))));
         }
         let all: Vec<[u64; 3]> = [[1, 1, 0], [1, 1, 2], [1, 1, 3], [1, 2, 0], [1, 2, 2], [1, 2, 3]].into();
         assert!(outcomes.iter().eq(all.iter().map(|o| o.as_slice())), "{outcomes:?}");
@@ -241,7 +243,7 @@ mod tests {
             written(&mut store, 2, 1, 2);
             store.commit_alone(2);
             written(&mut store, 3, 2, 1);
-            outcomes.insert(seen(&store.survive(1, &mut Rng::new(seed))));
+            outcomes.insert(seen(&store.survive(1, &mut Choices::new(Rng::new(seed)))));
         }
         let ends = [(0, 0), (0, 1), (1, 0), (1, 1)];
         let all = ends.iter().flat_map(|(first, last)| [2, 3].map(|third| [*first, 2, third, *last]));
@@ -262,7 +264,7 @@ mod tests {
         for seed in 0..50 {
             let mut store = ZoneStore::new(false, Image::unwritten(8));
             written(&mut store, 1, 0, 8);
-            let kept = seen(&store.survive(4, &mut Rng::new(seed)));
+            let kept = seen(&store.survive(4, &mut Choices::new(Rng::new(seed))));
             assert!(kept.chunks(4).all(|block| block == [0; 4] || block == [1; 4]), "{kept:?}");
         }
     }

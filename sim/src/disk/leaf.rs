@@ -7,9 +7,9 @@ use core::any::Any;
 use core::fmt;
 
 use super::{CrashConfig, CrashDisk, Discipline, Medium};
+use crate::choices::Choices;
 use crate::fault::FaultPlan;
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits};
-use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, ZoneGeometry, ZoneNo};
 
@@ -41,29 +41,29 @@ pub trait Powered: BlockDevice {
     fn has_failed(&self, zone: ZoneNo) -> bool;
 
     /// The power goes: what is left, for [`MakeDisk`].
-    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any>;
+    fn cut_power(&self, choices: &mut Choices) -> Box<dyn Any>;
 
     /// The same for a disk that has to give back what is in flight. Nobody hears of it: the host's power goes, too.
-    fn go_dark(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> Box<dyn Any> {
+    fn go_dark(&mut self, choices: &mut Choices, cx: &mut Cx<'_>) -> Box<dyn Any> {
         let _ = cx;
-        self.cut_power(rng)
+        self.cut_power(choices)
     }
 
     /// The power goes and comes back, and the host goes on; whether this disk can do that.
-    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> bool {
-        let _ = (rng, cx);
+    fn lose_power(&mut self, choices: &mut Choices, cx: &mut Cx<'_>) -> bool {
+        let _ = (choices, cx);
         false
     }
 
     /// The host's power goes, and the disk keeps what it has: the same. Some of `late`, which was on its way, still arrives.
-    fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {
+    fn lose_host(&self, late: Vec<&Bio>, choices: &mut Choices) -> Box<dyn Any> {
         let _ = late;
-        self.cut_power(rng)
+        self.cut_power(choices)
     }
 }
 
-/// Makes a disk that behaves as the seed says: one that was never written, or of what [`Powered::cut_power`] has left.
-pub type MakeDisk = fn(&CrashConfig, u64, Option<Box<dyn Any>>) -> Result<Box<dyn Powered>, String>;
+/// Makes a disk that behaves as it is chosen: one that was never written, or of what [`Powered::cut_power`] has left.
+pub type MakeDisk = fn(&CrashConfig, Choices, Option<Box<dyn Any>>) -> Result<Box<dyn Powered>, String>;
 
 /// What stands in the place of the simulated disk.
 #[derive(Clone, Copy, Debug)]
@@ -109,11 +109,11 @@ fn whole_zones(of: &ZoneGeometry) -> ZoneGeometry {
 /// The simulated disk: the usual [`MakeDisk`].
 pub(crate) fn crash_disk(
     config: &CrashConfig,
-    seed: u64,
+    choices: Choices,
     left: Option<Box<dyn Any>>,
 ) -> Result<Box<dyn Powered>, String> {
     let medium = left.and_then(|left| left.downcast::<Medium>().ok()).map(|medium| *medium);
-    let disk = CrashDisk::restart(config.clone(), FaultPlan::none(), seed, medium);
+    let disk = CrashDisk::power_on(config.clone(), FaultPlan::none(), choices, medium);
     Ok(Box::new(disk.map_err(|error| error.to_string())?))
 }
 
@@ -146,17 +146,17 @@ impl Powered for CrashDisk {
         matches!(self.zones().state(zone).cond, Condition::ReadOnly | Condition::Offline)
     }
 
-    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
-        Box::new(CrashDisk::cut_power(self, rng))
+    fn cut_power(&self, choices: &mut Choices) -> Box<dyn Any> {
+        Box::new(CrashDisk::cut_power(self, choices))
     }
 
-    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) -> bool {
-        CrashDisk::lose_power(self, rng, cx);
+    fn lose_power(&mut self, choices: &mut Choices, cx: &mut Cx<'_>) -> bool {
+        CrashDisk::lose_power(self, choices, cx);
         true
     }
 
-    fn lose_host(&self, late: Vec<&Bio>, rng: &mut Rng) -> Box<dyn Any> {
-        Box::new(CrashDisk::lose_host(self, late, rng))
+    fn lose_host(&self, late: Vec<&Bio>, choices: &mut Choices) -> Box<dyn Any> {
+        Box::new(CrashDisk::lose_host(self, late, choices))
     }
 }
 

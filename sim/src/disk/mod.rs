@@ -20,6 +20,7 @@ mod conduct;
 mod journal;
 mod leaf;
 mod platter;
+mod recorded;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub use leaf::{Leaf, MakeDisk, OtherDisk, Powered};
 use platter::Platter;
 
 use super::fault::{Fault, FaultPlan};
+use crate::choices::Choices;
 use shingle_core::block::{
     Bio, BlockDevice, Cx, Event, Flags, Limits, LimitsError, Op, Reason, Refusal, Status, ZonedLimits,
 };
@@ -160,7 +162,7 @@ pub struct CrashDisk {
     config: CrashConfig,
     platter: Platter,
     plan: FaultPlan,
-    rng: Rng,
+    choices: Choices,
     commands: BTreeMap<(Instant, u64), Command>,
     arrived: u64,
     /// Commands whose time has come so far.
@@ -196,6 +198,16 @@ impl CrashDisk {
         seed: u64,
         medium: impl Into<Option<Medium>>,
     ) -> Result<Self, LimitsError> {
+        Self::power_on(config, plan, Choices::new(Rng::new(seed)), medium)
+    }
+
+    /// The same, with what it chooses: the time that each command takes, and what goes wrong.
+    pub(crate) fn power_on(
+        config: CrashConfig,
+        plan: FaultPlan,
+        choices: Choices,
+        medium: impl Into<Option<Medium>>,
+    ) -> Result<Self, LimitsError> {
         let limits = config.limits();
         limits.validate()?;
         let count = config.geometry.zones();
@@ -206,7 +218,7 @@ impl CrashDisk {
         Ok(Self {
             platter,
             plan,
-            rng: Rng::new(seed),
+            choices,
             commands: BTreeMap::new(),
             arrived: 0,
             taken: 0,
@@ -218,23 +230,23 @@ impl CrashDisk {
     }
 
     /// The power goes: what is left. The disk itself does not notice, so one run can be cut at many points.
-    pub fn cut_power(&self, rng: &mut Rng) -> Medium {
+    pub fn cut_power(&self, choices: &mut Choices) -> Medium {
         // Some of what is in flight has just been carried out, in any order; nobody was told.
         let mut left = self.platter.clone();
         let mut commands: Vec<_> = self.commands.values().collect();
         while !commands.is_empty() {
-            let command = commands.swap_remove(rng.below(commands.len() as u64) as usize);
-            if !command.silent && command.bio.op.is_write() && rng.chance(1, 2) {
+            let command = commands.swap_remove(choices.below("next", commands.len() as u64) as usize);
+            if !command.silent && command.bio.op.is_write() && choices.chance("lands", 1, 2) {
                 let _ = left.carry_out(&command.bio, u32::MAX, &self.plan.bad);
             }
         }
-        left.survive(rng)
+        left.survive(choices)
     }
 
     /// The power goes and comes back, and the host goes on: what is in flight ends without being done, or done without being told, and of
     /// what was volatile a part is gone.
-    pub fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
-        let left = self.cut_power(rng);
+    pub fn lose_power(&mut self, choices: &mut Choices, cx: &mut Cx<'_>) {
+        let left = self.cut_power(choices);
         let left = Self::restart(self.config.clone(), FaultPlan::none(), 0, left).expect("it was a disk before");
         self.platter = left.platter;
         for Command { mut bio, .. } in core::mem::take(&mut self.commands).into_values() {
@@ -247,24 +259,29 @@ impl CrashDisk {
     }
 
     /// Its host is killed, and the disk goes on: with all that completed, and with some of what is in flight, in any order, a write
-    /// of it perhaps in part. Nobody was told of that, and nothing that is volatile is lost. It behaves as `rng` draws.
+    /// of it perhaps in part. Nobody was told of that, and nothing that is volatile is lost. It behaves as `choices` say.
     #[must_use]
-    pub fn kill(&self, rng: &mut Rng) -> Self {
+    pub fn kill(&self, choices: &mut Choices) -> Self {
         let mut platter = self.platter.clone();
         let (mut commands, block): (Vec<_>, _) = (self.commands.values().collect(), platter.limits.block_sectors());
         while !commands.is_empty() {
-            let command = commands.swap_remove(rng.below(commands.len() as u64) as usize);
-            if command.silent || !command.bio.op.is_write() || rng.chance(1, 2) {
+            let command = commands.swap_remove(choices.below("next", commands.len() as u64) as usize);
+            if command.silent || !command.bio.op.is_write() || choices.usual("stays", 1, 2) {
                 continue;
             }
             let blocks = u64::from(command.bio.sectors / block);
-            let most = if rng.chance(1, 3) { rng.below(blocks + 1) as u32 * block } else { u32::MAX };
+            let most = match choices.chance("torn", 1, 3) {
+                true => choices.below("blocks", blocks + 1) as u32 * block,
+                false => u32::MAX,
+            };
             // What it is to make durable is if those below the host do that, and is not if the host would flush it afterwards.
             if command.bio.flags.has(Flags::PREFLUSH) {
                 platter.commit(command.after);
             }
             let is_done = platter.carry_out(&command.bio, most, &self.plan.bad).is_ok();
-            if is_done && (command.bio.flags.has(Flags::FUA) && rng.chance(1, 2) || !self.config.write_cache) {
+            if is_done
+                && (command.bio.flags.has(Flags::FUA) && choices.chance("durable", 1, 2) || !self.config.write_cache)
+            {
                 platter.commit_of(&command.bio);
             }
         }
@@ -272,28 +289,39 @@ impl CrashDisk {
         conduct.discipline = self.conduct.discipline;
         let (config, plan, faults) = (self.config.clone(), self.plan.clone(), self.faults.clone());
         let (commands, all_faults) = (BTreeMap::new(), self.all_faults);
-        Self { config, platter, plan, rng: rng.fork(), commands, arrived: 0, taken: 0, faults, all_faults, conduct }
+        Self {
+            config,
+            platter,
+            plan,
+            choices: choices.fork("disk", 0),
+            commands,
+            arrived: 0,
+            taken: 0,
+            faults,
+            all_faults,
+            conduct,
+        }
     }
 
     /// The same, as what is left for another host.
     #[must_use]
-    pub fn kill_host(&self, rng: &mut Rng) -> Medium {
-        Medium(Left::Running(Box::new(self.kill(rng).platter)))
+    pub fn kill_host(&self, choices: &mut Choices) -> Medium {
+        Medium(Left::Running(Box::new(self.kill(choices).platter)))
     }
 
     /// Its host loses its power for a while, and the disk does not: the same, and some of `late`, which was on its way, arrives in
     /// any order. What is left when it is all over; zones are closed then.
     #[must_use]
-    pub fn lose_host(&self, mut late: Vec<&Bio>, rng: &mut Rng) -> Medium {
-        let mut left = self.kill(rng).platter;
+    pub fn lose_host(&self, mut late: Vec<&Bio>, choices: &mut Choices) -> Medium {
+        let mut left = self.kill(choices).platter;
         while !late.is_empty() {
-            let bio = late.swap_remove(rng.below(late.len() as u64) as usize);
-            if bio.op.is_write() && rng.chance(1, 2) {
+            let bio = late.swap_remove(choices.below("next-late", late.len() as u64) as usize);
+            if bio.op.is_write() && choices.chance("arrives", 1, 2) {
                 let _ = left.carry_out(bio, u32::MAX, &self.plan.bad);
             }
         }
         left.commit(u64::MAX);
-        left.survive(rng)
+        left.survive(choices)
     }
 
     /// What was chosen about it.
@@ -335,7 +363,8 @@ impl BlockDevice for CrashDisk {
     fn submit(&mut self, mut bio: Box<Bio>, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.conduct.arrives(&bio, &self.config.geometry, now);
-        let fate = self.plan.choose(&bio, now, &mut self.rng).filter(|fault| fault.suits(bio.op));
+        self.choices.begin("command", self.arrived + 1);
+        let fate = self.choose_fault(&bio, now).filter(|fault| fault.suits(bio.op));
         let mut takes = self.draw_latency();
         if let Some(Fault::Slow(times)) = fate {
             takes = Duration(takes.0.saturating_mul(times.into()));
@@ -352,6 +381,7 @@ impl BlockDevice for CrashDisk {
         while let Some(entry) = self.commands.first_entry().filter(|entry| entry.key().0 <= cx.now()) {
             let command = entry.remove();
             self.taken += 1;
+            self.choices.begin("carried-out", self.taken);
             self.take_turn(command, cx);
         }
     }
@@ -377,11 +407,12 @@ impl CrashDisk {
     /// Carries a command out that has come, or fails as planned. One whose completion would be lost is done or not, and times out.
     pub fn carry_out(&mut self, bio: &mut Bio, after: u64, now: Instant) -> Status {
         self.taken += 1;
-        let fate = self.plan.choose(bio, now, &mut self.rng).filter(|fault| fault.suits(bio.op) && fault.is_error());
+        self.choices.begin("carried-out", self.taken);
+        let fate = self.choose_fault(bio, now).filter(|fault| fault.suits(bio.op) && fault.is_error());
         let Some(fault) = fate else { return self.perform(bio, after, now) };
         self.note_fault(bio);
         let fault = match fault {
-            Fault::Lose if self.rng.chance(1, 2) => Fault::Landed(Status::Timeout),
+            Fault::Lose if self.choices.chance("landed", 1, 2) => Fault::Landed(Status::Timeout),
             Fault::Lose => Fault::Fail(Status::Timeout),
             fault => fault,
         };
@@ -395,9 +426,19 @@ impl CrashDisk {
 }
 
 impl CrashDisk {
+    /// What happens to `bio`, if anything.
+    fn choose_fault(&mut self, bio: &Bio, now: Instant) -> Option<Fault> {
+        let Self { plan, choices, .. } = self;
+        // A recorded fault may come to a command of somebody who was promised that there is none.
+        if plan.rules.is_empty() {
+            return None;
+        }
+        choices.decide("fault", (None, &[]), |rng| plan.choose(bio, now, rng))
+    }
+
     fn draw_latency(&mut self) -> Duration {
         let span = self.config.slowest.0.saturating_sub(self.config.fastest.0);
-        Duration(self.config.fastest.0 + self.rng.below(span + 1))
+        Duration(self.config.fastest.0 + self.choices.below("delay-ns", span + 1))
     }
 
     fn wait(&mut self, due: Instant, command: Command, cx: &mut Cx<'_>) {
@@ -417,7 +458,7 @@ impl CrashDisk {
         if let Some(fault) = command.fate.filter(|fault| fault.is_error()) {
             self.note_fault(bio);
             if fault == Fault::Lose {
-                if self.rng.chance(1, 2) {
+                if self.choices.chance("done", 1, 2) {
                     let _ = self.perform(bio, command.after, cx.now());
                 }
                 command.silent = true;
@@ -461,7 +502,7 @@ impl CrashDisk {
             Fault::Fail(status) => bio.blame(Reason::Injected(status)),
             Fault::Partial(status) => {
                 let block = self.platter.limits.block_sectors();
-                let most = self.rng.below(u64::from(bio.sectors / block)) as u32 * block;
+                let most = self.choices.below("blocks", u64::from(bio.sectors / block)) as u32 * block;
                 let done = self.perform_some(bio, most, (after, now));
                 if done.is_ok() { bio.blame(Reason::Injected(status)) } else { done }
             }

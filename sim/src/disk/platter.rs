@@ -7,9 +7,9 @@ use core::sync::atomic::AtomicU64;
 
 use super::journal::{Content, Image, SECTOR_WORDS, ZoneStore};
 use super::{CrashConfig, Left, Medium};
+use crate::choices::Choices;
 use shingle_core::block::{Bio, Limits, Op, Payload, Reason, Refusal};
 use shingle_core::device::bad_blocks::BadBlocks;
-use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 
@@ -47,12 +47,12 @@ impl Platter {
     }
 
     /// What is left of it when the power goes now.
-    pub fn survive(self, rng: &mut Rng) -> Medium {
+    pub fn survive(self, choices: &mut Choices) -> Medium {
         let block = self.limits.block_sectors();
         let stores = self.stores.into_iter().enumerate();
         let zones = stores.map(|(n, store)| {
             let cond = self.zones.state(ZoneNo(n as u32)).cond;
-            (store.survive(block, rng), cond)
+            (choices.scoped("zone", n as u64, |choices| store.survive(block, choices)), cond)
         });
         Medium(Left::Dark(zones.collect()))
     }

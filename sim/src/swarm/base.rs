@@ -60,6 +60,8 @@ pub(super) struct Log {
     /// Requests that may still be submitted.
     pub left: u64,
     pub submitted: u64,
+    /// Hosts that may still submit some.
+    pub hosts: u32,
     /// What was done, and how often.
     pub noted: BTreeMap<&'static str, u64>,
     pub violation: Option<Violation>,
@@ -84,6 +86,14 @@ impl Log {
 
     pub fn violate(&mut self, rule: Rule, at: Instant, what: String) {
         self.violation.get_or_insert(Violation { rule, at, what });
+    }
+
+    /// A host of a recorded scenario has no further request. When that is true of all hosts, none is left.
+    pub fn host_has_ended(&mut self) {
+        self.hosts -= 1;
+        if self.hosts == 0 {
+            self.left = 0;
+        }
     }
 
     /// Judges the time that something took which was `asked`.

@@ -5,15 +5,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::base::{FLAGS, draw_flags, weighted};
+use super::base::{FLAGS, draw_flags};
 use super::door::{Door, Piece, one};
 use super::ledger::{Ledger, SECTOR_WORDS, Shared};
 use super::scenario::Kind;
+use crate::choices::{Choices, choices_by_name};
 use crate::model::{DiskRequest, Extent, Intent, Trust};
 use crate::stamp::stamp;
 use crate::world::{Actor, Io};
 use shingle_core::block::{Bio, Data, Flags, Limits, Op, Payload};
-use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneNo;
@@ -35,12 +35,40 @@ pub(super) struct Host {
     shared: Shared,
     door: Door,
     habits: Habits,
-    rng: Rng,
+    choices: Choices,
+    /// The recording that it follows has no further request.
+    has_ended: bool,
     /// What was submitted under each number: the operation, and bytes of memory.
     pending: BTreeMap<u64, (Op, usize)>,
     /// The zone it likes at the moment.
     favourite: u32,
 }
+
+/// What a host does in a sequential zone in the place of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instead {
+    /// It does write.
+    Nothing,
+    Wait,
+    Report,
+    Finish,
+    Reset,
+}
+
+/// A request that breaks a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mistake {
+    Misplaced,
+    Empty,
+    BeyondEnd,
+    PartOfBlock,
+    NoMemory,
+    AppendBesideStart,
+    LongAppend,
+    BesideStart,
+}
+
+choices_by_name!(Instead, Mistake);
 
 /// A request that is about to be submitted.
 struct Draft {
@@ -52,8 +80,8 @@ struct Draft {
 }
 
 impl Host {
-    pub fn new(shared: Shared, door: Door, habits: Habits, rng: Rng) -> Self {
-        Self { shared, door, habits, rng, pending: BTreeMap::new(), favourite: 0 }
+    pub fn new(shared: Shared, door: Door, habits: Habits, choices: Choices) -> Self {
+        Self { shared, door, habits, choices, has_ended: false, pending: BTreeMap::new(), favourite: 0 }
     }
 }
 
@@ -71,17 +99,24 @@ impl Actor for Host {
     }
 
     fn is_done(&self) -> bool {
-        self.pending.is_empty() && self.shared.borrow().log.left == 0
+        self.pending.is_empty() && (self.has_ended || self.shared.borrow().log.left == 0)
     }
 }
 
 impl Host {
     fn submit_some(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
         let mut tries = 2 * self.habits.depth;
-        while (self.pending.len() as u32) < self.habits.depth && ledger.log.left > 0 && !ledger.is_over() {
-            tries -= 1;
-            if tries == 0 || self.rng.chance(1, 16) {
-                return io.wake_at(io.now() + Duration::from_micros(1 + self.rng.below(2_000)));
+        while self.wants_more(ledger) {
+            if self.choices.next_item("op").is_none() {
+                self.has_ended = true;
+                return ledger.log.host_has_ended();
+            }
+            tries = tries.saturating_sub(1);
+            let wait = self
+                .choices
+                .decide("wait-us", (None, &[]), |rng| (tries == 0 || rng.chance(1, 16)).then(|| 1 + rng.below(2_000)));
+            if let Some(wait) = wait {
+                return io.wake_at(io.now() + Duration::from_micros(wait));
             }
             let limits = io.limits(self.door.device).clone();
             if let Some(draft) = self.draft(ledger, &limits) {
@@ -90,14 +125,20 @@ impl Host {
         }
     }
 
+    fn wants_more(&self, ledger: &Ledger) -> bool {
+        let has_room = (self.pending.len() as u32) < self.habits.depth;
+        has_room && !self.has_ended && ledger.log.left > 0 && !ledger.is_over()
+    }
+
     fn submit(&mut self, draft: Draft, ledger: &mut Ledger, io: &mut Io<'_>) {
         let Draft { request, sector, sectors, bytes } = draft;
         let (op, flags) = (request.op, request.flags);
         // Who keeps the order himself, or hopes for a refusal, sends what goes in one piece.
         let whole = op.is_write() && (self.habits.trust != Trust::Stack || request.intent != Intent::Sound);
         let number = ledger.submit(request, &self.door, (io.stack, io.now()));
+        ledger.is_cut = self.choices.pin("power-cut", false, ledger.is_cut_due());
         let payload = match op {
-            Op::ReportZones => Payload::Zones(Vec::with_capacity(1 + self.rng.below(40) as usize)),
+            Op::ReportZones => Payload::Zones(Vec::with_capacity(self.choices.between("room", 1, 40) as usize)),
             Op::Write | Op::ZoneAppend | Op::Read if bytes > 0 => {
                 self.memory((op, whole), number, (bytes, io.limits(self.door.device).logical_block_bytes as usize))
             }
@@ -121,15 +162,22 @@ impl Host {
         };
         // Cut at blocks: a device that takes one segment at a time has no use for less.
         let blocks = (bytes / block) as u64;
-        if blocks < 3 || bytes % block != 0 || whole || op == Op::ZoneAppend || self.rng.chance(3, 4) {
+        if blocks < 3 || bytes % block != 0 || whole || op == Op::ZoneAppend {
             return Payload::Data(piece(0, bytes));
         }
-        let (a, b) = ((1 + self.rng.below(blocks - 2)) as usize * block, (blocks - 1) as usize * block);
+        let first = self.choices.decide("first-segment", (0, &[]), |rng| match rng.chance(3, 4) {
+            true => 0,
+            false => 1 + rng.below(blocks - 2),
+        });
+        if first == 0 {
+            return Payload::Data(piece(0, bytes));
+        }
+        let (a, b) = (first.min(blocks - 2) as usize * block, (blocks - 1) as usize * block);
         Payload::Segments(vec![piece(0, a), piece(a, b - a), piece(b, block)])
     }
 
     fn draft(&mut self, ledger: &Ledger, limits: &Limits) -> Option<Draft> {
-        let kind = weighted(&mut self.rng, &Kind::ALL, &self.habits.weights);
+        let kind = self.choices.weighted("kind", &Kind::ALL, &self.habits.weights);
         let zone = self.pick_zone();
         let changes = !matches!(kind, Kind::Read | Kind::Report | Kind::ResetAll | Kind::Flush);
         if changes && !self.may_write(zone, ledger) {
@@ -158,10 +206,14 @@ impl Host {
 
     /// One of the door's zones, mostly the favourite.
     fn pick_zone(&mut self) -> u32 {
-        if self.rng.chance(1, 12) {
-            self.favourite = self.rng.below(self.door.pieces.len() as u64) as u32;
-        }
-        if self.rng.chance(1, 2) { self.favourite } else { self.rng.below(self.door.pieces.len() as u64) as u32 }
+        let (favourite, zones) = (&mut self.favourite, self.door.pieces.len() as u64);
+        let zone = self.choices.decide("zone", (0, &[]), |rng| {
+            if rng.chance(1, 12) {
+                *favourite = rng.below(zones) as u32;
+            }
+            if rng.chance(1, 2) { *favourite } else { rng.below(zones) as u32 }
+        });
+        zone.min(zones as u32 - 1)
     }
 
     fn piece(&self, zone: u32) -> &Piece {
@@ -189,8 +241,14 @@ impl Host {
 
     fn blocks(&mut self, limits: &Limits) -> u32 {
         let block = limits.block_sectors();
-        let sectors = (1 + self.rng.below(self.habits.longest.into()) as u32) * block;
+        let longest = self.habits.longest.into();
+        let sectors = self.choices.decide("blocks", (1, &[]), |rng| 1 + rng.below(longest) as u32) * block;
         if self.habits.trust == Trust::Stack { sectors } else { sectors.min(longest_piece(limits)) }
+    }
+
+    fn flags(&mut self) -> Flags {
+        let of_100 = self.habits.flags;
+        self.choices.decide("flags", (Flags::NONE, &[]), |rng| draw_flags(rng, of_100, &FLAGS))
     }
 
     fn at(&self, op: Op, (zone, offset): (u32, u32), sectors: u32, intent: Intent) -> Draft {
@@ -220,7 +278,7 @@ impl Host {
         }
         let offset = known.planned;
         let mut draft = self.at(op, (zone, offset), sectors.min(known.capacity - offset), Intent::Sound);
-        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
+        draft.request.flags = self.flags();
         Some(draft)
     }
 
@@ -228,13 +286,13 @@ impl Host {
     fn write_anywhere(&mut self, op: Op, zone: u32, limits: &Limits) -> Option<Draft> {
         let sectors = self.blocks(limits);
         let (piece, block) = (*self.piece(zone), limits.block_sectors());
-        let offset = self.rng.below(piece.len / u64::from(block)) as u32 * block;
+        let offset = self.choices.below("block", piece.len / u64::from(block)) as u32 * block;
         let start = piece.start + u64::from(offset);
         let end = if self.door.zoned { piece.start + piece.len } else { self.door.capacity() };
         let sectors = sectors.min((end - start) as u32);
         let mut draft = self.at(op, (zone, offset), sectors, Intent::Sound);
         draft.request.extents = self.door.extents(start, sectors.into());
-        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
+        draft.request.flags = self.flags();
         if op == Op::WriteZeroes && self.door.changes {
             // The table that it goes through may be one that does not zero.
             draft.request.intent = Intent::Risky;
@@ -248,16 +306,26 @@ impl Host {
             return Some(None);
         }
         let known = ledger.model.zone(self.on_disk(zone));
-        if known.failed && self.rng.chance(9, 10) {
-            return Some(None);
-        }
-        let full = known.planned >= known.capacity;
-        let doubt = known.is_doubted() && self.rng.chance(3, 4);
-        match self.rng.below(10) {
-            0..=5 if doubt => Some(Some(self.report())),
-            6 if doubt => Some(self.manage(Op::ZoneFinish, Intent::Sound, zone, ledger)),
-            _ if doubt || full => Some(self.manage(Op::ZoneReset, Intent::Sound, zone, ledger)),
-            _ => None,
+        let (full, failed, is_doubted) = (known.planned >= known.capacity, known.failed, known.is_doubted());
+        let among = [Instead::Nothing, Instead::Wait, Instead::Report, Instead::Finish, Instead::Reset];
+        let instead = self.choices.decide("instead", (Instead::Nothing, &among), |rng| {
+            if failed && rng.chance(9, 10) {
+                return Instead::Wait;
+            }
+            let doubt = is_doubted && rng.chance(3, 4);
+            match rng.below(10) {
+                0..=5 if doubt => Instead::Report,
+                6 if doubt => Instead::Finish,
+                _ if doubt || full => Instead::Reset,
+                _ => Instead::Nothing,
+            }
+        });
+        match instead {
+            Instead::Nothing if !full => None,
+            Instead::Nothing | Instead::Wait => Some(None),
+            Instead::Report => Some(Some(self.report())),
+            Instead::Finish => Some(self.manage(Op::ZoneFinish, Intent::Sound, zone, ledger)),
+            Instead::Reset => Some(self.manage(Op::ZoneReset, Intent::Sound, zone, ledger)),
         }
     }
 
@@ -273,7 +341,7 @@ impl Host {
         let longest = longest_append(limits).min(self.door.longest_append);
         let sectors = self.blocks(limits).min(room).min(longest - longest % limits.block_sectors());
         let mut draft = self.at(Op::ZoneAppend, (zone, 0), sectors, Intent::Sound);
-        draft.request.flags = draw_flags(&mut self.rng, self.habits.flags, &FLAGS);
+        draft.request.flags = self.flags();
         Some(draft)
     }
 
@@ -283,7 +351,10 @@ impl Host {
     }
 
     fn report(&mut self) -> Draft {
-        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(self.door.pieces.len() as u64) };
+        let zones = self.door.pieces.len() as u64;
+        let from =
+            self.choices.decide("from-zone", (0, &[]), |rng| if rng.chance(1, 2) { 0 } else { rng.below(zones) });
+        let from = from.min(zones - 1);
         let mut draft = self.placeless(Op::ReportZones, Vec::new());
         draft.sector = Sector(self.piece(from as u32).start);
         draft
@@ -305,10 +376,12 @@ impl Host {
     fn read(&mut self, limits: &Limits) -> Draft {
         let block = limits.block_sectors();
         let blocks = limits.capacity / u64::from(block);
-        let start = self.rng.below(blocks) * u64::from(block);
+        let start = self.choices.below("block", blocks) * u64::from(block);
         let sectors = u64::from(2 * self.blocks(limits)).min(limits.capacity - start);
         let extents = self.door.extents(start, sectors);
-        let flags = if self.rng.chance(self.habits.flags, 400) { Flags::NOWAIT } else { Flags::NONE };
+        let of_400 = self.habits.flags;
+        let nowait = self.choices.chance("nowait", of_400, 400);
+        let flags = if nowait { Flags::NOWAIT } else { Flags::NONE };
         let request = DiskRequest { op: Op::Read, flags, extents, intent: Intent::Sound, atomic: true };
         Draft { request, sector: Sector(start), sectors: sectors as u32, bytes: sectors as usize * 512 }
     }
@@ -320,17 +393,22 @@ impl Host {
         if sequential && self.must_wait(zone, ledger) {
             return None;
         }
-        let which = self.rng.below(9);
+        use Mistake::*;
+        let mistakes =
+            [Misplaced, Misplaced, Empty, BeyondEnd, PartOfBlock, NoMemory, AppendBesideStart, LongAppend, BesideStart];
+        let which = self.choices.one("mistake", &mistakes);
         let hopeless = |op: Op, sectors: u32| self.at(op, (zone, 0), sectors, Intent::Hopeless);
         Some(match which {
-            0 | 1 if sequential => return self.misplaced_write(zone, ledger, limits),
-            2 => hopeless(Op::Write, 0),
-            3 => Draft { sector: Sector(limits.capacity), ..hopeless(Op::Read, block) },
-            4 if block > 1 => hopeless(Op::Write, 1),
-            5 => Draft { bytes: 0, ..hopeless(Op::Write, block) },
-            6 => Draft { sector: Sector(u64::from(block)), ..hopeless(Op::ZoneAppend, block) },
+            Misplaced if sequential => return self.misplaced_write(zone, ledger, limits),
+            Empty => hopeless(Op::Write, 0),
+            BeyondEnd => Draft { sector: Sector(limits.capacity), ..hopeless(Op::Read, block) },
+            PartOfBlock if block > 1 => hopeless(Op::Write, 1),
+            NoMemory => Draft { bytes: 0, ..hopeless(Op::Write, block) },
+            AppendBesideStart => Draft { sector: Sector(u64::from(block)), ..hopeless(Op::ZoneAppend, block) },
             // Where limits change it may be one that is accepted.
-            7 if !self.door.changes => hopeless(Op::ZoneAppend, longest_append(limits) / block * block + block),
+            LongAppend if !self.door.changes => {
+                hopeless(Op::ZoneAppend, longest_append(limits) / block * block + block)
+            }
             _ if sequential => Draft { sector: Sector(1), ..hopeless(Op::ZoneReset, 0) },
             _ => hopeless(Op::ZoneFinish, 0),
         })
@@ -341,7 +419,7 @@ impl Host {
         let (disk_zone, block) = (self.on_disk(zone), limits.block_sectors());
         let longest = longest_piece(limits);
         let len = ledger.model.zone(disk_zone).cells.len() as u32;
-        let offset = self.rng.below(u64::from(len / block)) as u32 * block;
+        let offset = self.choices.below("block", u64::from(len / block)) as u32 * block;
         let sectors = self.blocks(limits).min(longest).min(len - offset);
         let lucky = offset == ledger.model.zone(disk_zone).planned;
         (!lucky).then(|| self.at(Op::Write, (zone, offset), sectors, Intent::Risky))

@@ -15,6 +15,7 @@ use core::ops::Range;
 
 use super::base::{between, some};
 use super::door::Piece;
+use crate::choices::{Choice, Choices};
 use crate::disk::CrashConfig;
 use crate::model::ZoneShape;
 use shingle_core::random::Rng;
@@ -29,6 +30,19 @@ pub(super) struct Run {
     pub len: u64,
 }
 
+/// `1:64+128`: device, first sector, sectors.
+impl Choice for Run {
+    fn word(&self) -> String {
+        format!("{}:{}+{}", self.source, self.from, self.len)
+    }
+
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        let (source, sectors) = word.split_once(':')?;
+        let (from, len) = sectors.split_once('+')?;
+        Some(Self { source: source.parse().ok()?, from: from.parse().ok()?, len: len.parse().ok()? })
+    }
+}
+
 /// How a mapped device is made of its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -40,6 +54,20 @@ pub(super) enum Form {
     Stripes(usize),
     /// The runs are the stripes, in chunks of so many sectors: zones of several disks are one.
     Wide(u64),
+}
+
+/// `Row`, `Stripes(3)`.
+impl Choice for Form {
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        let (name, value) = word.strip_suffix(')').and_then(|word| word.split_once('(')).unwrap_or((word, ""));
+        Some(match name {
+            "Row" => Self::Row,
+            "Crypt" => Self::Crypt,
+            "Stripes" => Self::Stripes(value.parse().ok()?),
+            "Wide" => Self::Wide(value.parse().ok()?),
+            _ => return None,
+        })
+    }
 }
 
 /// A mapped device.
@@ -74,6 +102,10 @@ pub(super) struct Layouts {
     pub disk_pieces: Vec<Vec<Piece>>,
 }
 
+/// Most disks.
+const MAX_DISKS: usize = 3;
+/// Most mapped devices of a recorded scenario.
+const MAX_DEVICES: usize = 8;
 /// Most devices that lie on each other.
 const DEEPEST: u32 = 3;
 /// What regular devices are cut at: the largest block, in sectors.
@@ -129,7 +161,10 @@ impl Layouts {
         let mut all = Self::of_disks(disks);
         let mut sources: Vec<Source> = (0..all.disks.len()).map(|disk| all.disk_source(disk)).collect();
         if second && rng.chance(1, 2) {
-            all.draw_wide(&mut sources, rng);
+            let (form, runs) = all.draw_wide(rng);
+            if all.fits(form, &runs, &sources) {
+                all.add(form, runs, &mut sources);
+            }
         }
         let mut may_crypt = rng.chance(1, 2);
         for _ in 0..between(rng, 1, 4) {
@@ -140,58 +175,133 @@ impl Layouts {
             } else if may_crypt && rng.chance(1, 2) {
                 (may_crypt, form) = (false, Form::Crypt);
             }
-            let mut pieces = resolve(&runs, &sources);
-            pieces.iter_mut().for_each(|piece| piece.crypt |= form == Form::Crypt);
-            let zoned = zoned_below && pieces.iter().any(|piece| all.shapes[piece.zone.index()].sequential);
-            let unit = runs.iter().map(|run| sources[run.source].unit).max().unwrap_or(1);
-            all.stack(Layout { name: String::new(), form, runs, pieces, zoned, unit }, &mut sources);
+            all.add(form, runs, &mut sources);
         }
         all.hide();
         all
     }
 
+    /// The layout with all disks and mapped devices recorded, or replaced by the recorded ones. A recorded device that does not fit on
+    /// those below is left out.
+    #[must_use]
+    pub fn pinned(&self, choices: &mut Choices) -> Self {
+        let disks = choices.pin("disks", 1, self.disks.len()).clamp(1, MAX_DISKS);
+        let disk = |number: usize| {
+            let drawn = self.disks.get(number).unwrap_or(&self.disks[0]).clone();
+            choices.scoped("disk", number as u64 + 1, |choices| drawn.pinned(choices))
+        };
+        let mut all = Self::of_disks((0..disks).map(disk).collect());
+        let mut sources: Vec<Source> = (0..disks).map(|disk| all.disk_source(disk)).collect();
+        for number in 0..choices.pin("devices", 0, self.devices.len()).min(MAX_DEVICES) {
+            let drawn = self.devices.get(number);
+            let (form, runs) = choices.scoped("device", number as u64 + 1, |choices| {
+                let form = choices.pin("form", Form::Row, drawn.map_or(Form::Row, |device| device.form));
+                (form, choices.pin("runs", Vec::new(), drawn.map_or(Vec::new(), |device| device.runs.clone())))
+            });
+            if all.fits(form, &runs, &sources) {
+                all.add(form, runs, &mut sources);
+            }
+        }
+        all.hide();
+        all
+    }
+
+    /// True if a mapped device can be made of these runs.
+    fn fits(&self, form: Form, runs: &[Run], sources: &[Source]) -> bool {
+        let Some(first) = runs.first().and_then(|run| sources.get(run.source)) else { return false };
+        let is_inside = |run: &Run| {
+            sources.get(run.source).is_some_and(|source| {
+                let end = source.pieces.last().map_or(0, |piece| piece.start + piece.len);
+                let is_cut_at_units = run.from % source.unit == 0 && run.len % source.unit == 0;
+                let is_alike = (source.zoned, source.unit) == (first.zoned, first.unit);
+                is_cut_at_units && is_alike && run.len > 0 && run.from.saturating_add(run.len) <= end
+            })
+        };
+        runs.iter().all(is_inside)
+            && match form {
+                Form::Row | Form::Crypt => true,
+                Form::Stripes(stripes) => {
+                    stripes > 0
+                        && runs.len() % stripes == 0
+                        && !first.zoned
+                        && runs.iter().all(|run| run.len == runs[0].len)
+                }
+                Form::Wide(chunk) => self.fits_wide(chunk, runs),
+            }
+    }
+
+    /// True if these runs are the last sequential zones of the first two disks, and hold a chunk.
+    fn fits_wide(&self, chunk: u64, runs: &[Run]) -> bool {
+        let [Run { source: 0, len: a, .. }, Run { source: 1, len: b, .. }] = runs else { return false };
+        let is_last_of = |run: &Run| {
+            let geometry = &self.disks[run.source].geometry;
+            let zone = u64::from(geometry.zone_sectors());
+            run.from >= u64::from(geometry.conventional()) * zone && run.from + run.len == geometry.capacity()
+        };
+        a == b && runs.iter().all(is_last_of) && self.wide_capacity(chunk) > 0
+    }
+
+    /// Sectors that can be written of a zone that is made of one of each of the first two disks.
+    fn wide_capacity(&self, chunk: u64) -> u64 {
+        let [a, b] = [0, 1].map(|disk: usize| u64::from(self.disks[disk].geometry.zone_capacity()));
+        2 * (a.min(b).checked_div(chunk).unwrap_or(0) * chunk)
+    }
+
     /// Adds a mapped device on top, which is named by its number.
-    fn stack(&mut self, mut layout: Layout, sources: &mut Vec<Source>) {
-        layout.name = format!("m{}", self.devices.len());
-        let depth = 1 + layout.runs.iter().map(|run| sources[run.source].depth).max().unwrap_or(0);
+    fn add(&mut self, form: Form, runs: Vec<Run>, sources: &mut Vec<Source>) {
+        let name = format!("m{}", self.devices.len());
+        let below = || runs.iter().map(|run| &sources[run.source]);
+        let layout = if let Form::Wide(chunk) = form {
+            let pieces = self.widen(chunk, &runs);
+            let unit = 2 * u64::from(self.disks[0].geometry.zone_sectors());
+            Layout { name, form, pieces, zoned: true, unit, runs: runs.clone() }
+        } else {
+            let mut pieces = resolve(&runs, sources);
+            pieces.iter_mut().for_each(|piece| piece.crypt |= form == Form::Crypt);
+            let is_sequential = |piece: &Piece| self.shapes[piece.zone.index()].sequential;
+            let zoned = below().any(|source| source.zoned) && pieces.iter().any(is_sequential);
+            let unit = below().map(|source| source.unit).max().unwrap_or(1);
+            Layout { name, form, pieces, zoned, unit, runs: runs.clone() }
+        };
+        let depth = 1 + below().map(|source| source.depth).max().unwrap_or(0);
         let free = core::iter::once(0..layout.sectors()).collect();
         let (zoned, unit) = (layout.zoned, if layout.zoned { layout.unit } else { BLOCK });
+        if let Form::Wide(_) = form {
+            let rest = |run: &Run| core::iter::once(0..run.from).filter(|range| !range.is_empty()).collect();
+            runs.iter().for_each(|run| sources[run.source].free = rest(run));
+        }
         sources.push(Source { zoned, unit, pieces: layout.pieces.clone(), free, depth });
         self.devices.push(layout);
     }
 
-    /// A device of wide zones, if the ends of both zoned disks are alike.
-    fn draw_wide(&mut self, sources: &mut Vec<Source>, rng: &mut Rng) {
+    /// Wide zones at the ends of the first two disks, if there is room for a chunk in them.
+    fn draw_wide(&self, rng: &mut Rng) -> (Form, Vec<Run>) {
         let [a, b] = [&self.disks[0].geometry, &self.disks[1].geometry];
-        let count = between(rng, 1, 3).min(a.sequential().into()).min(b.sequential().into()) as u32;
+        let count = between(rng, 1, 3).min(a.sequential().into()).min(b.sequential().into());
         let zone = u64::from(a.zone_sectors());
         let block = u64::from(self.disks[0].block_bytes / 512);
         let chunk = some(rng, &[block, zone / 2, zone]).max(block);
-        let capacity = 2 * (u64::from(a.zone_capacity().min(b.zone_capacity())) / chunk) * chunk;
-        if capacity == 0 {
-            return;
-        }
-        let (mut runs, mut pieces) = (Vec::new(), Vec::new());
-        let firsts = [a.zones() - count, b.zones() - count];
-        for (source, first) in firsts.into_iter().enumerate() {
-            let from = u64::from(first) * zone;
-            runs.push(Run { source, from, len: u64::from(count) * zone });
-            sources[source].free = core::iter::once(0..from).filter(|range| !range.is_empty()).collect();
-            self.disk_pieces[source][first as usize..].iter_mut().for_each(|piece| {
-                (piece.clear, piece.known) = (false, false);
-            });
+        let run =
+            |source: usize, zones: u32| Run { source, from: (u64::from(zones) - count) * zone, len: count * zone };
+        (Form::Wide(chunk), Vec::from([run(0, a.zones()), run(1, b.zones())]))
+    }
+
+    /// The pieces of a device of wide zones, which are zones of their own to the model, and hide those that they are made of.
+    fn widen(&mut self, chunk: u64, runs: &[Run]) -> Vec<Piece> {
+        let zone = u64::from(self.disks[0].geometry.zone_sectors());
+        let firsts: Vec<u32> = runs.iter().map(|run| (run.from / zone) as u32).collect();
+        for (pieces, first) in self.disk_pieces.iter_mut().zip(&firsts) {
+            pieces[*first as usize..].iter_mut().for_each(|piece| (piece.clear, piece.known) = (false, false));
         }
         let write_cache = self.disks[..2].iter().any(|disk| disk.write_cache);
-        for number in 0..count {
+        let (len, capacity) = (2 * zone, self.wide_capacity(chunk) as u32);
+        let widened = (0..runs[0].len / zone).map(|number| {
             let wide = ZoneNo(self.parts.len() as u32);
-            let (start, len) = (u64::from(number) * 2 * zone, 2 * zone);
-            pieces.push(Piece { start, len, zone: wide, offset: 0, clear: true, crypt: false, known: true });
-            self.parts.push((0..2).map(|disk| (disk, ZoneNo(firsts[disk] + number))).collect());
-            let (len, capacity) = (len as u32, capacity as u32);
-            self.shapes.push(ZoneShape { sequential: true, len, capacity, write_cache, disks: 0b11 });
-        }
-        let (name, form, unit) = (String::new(), Form::Wide(chunk), 2 * zone);
-        self.stack(Layout { name, form, runs, pieces, zoned: true, unit }, sources);
+            self.parts.push((0..2).map(|disk| (disk, ZoneNo(firsts[disk] + number as u32))).collect());
+            self.shapes.push(ZoneShape { sequential: true, len: len as u32, capacity, write_cache, disks: 0b11 });
+            Piece { start: number * len, len, zone: wide, offset: 0, clear: true, crypt: false, known: true }
+        });
+        widened.collect()
     }
 
     /// Below an encryption nothing reads as it was written.

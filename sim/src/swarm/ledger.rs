@@ -50,8 +50,9 @@ pub(super) struct Ledger {
     pub no_append: bool,
     /// Whether tables may keep completions back.
     pub is_late: bool,
-    /// Number of requests after which the power goes.
+    /// Number of requests after which the power goes, and whether that is now.
     pub cut_at: Option<u64>,
+    pub is_cut: bool,
     pub log: Log,
 }
 
@@ -83,11 +84,11 @@ impl Open {
 impl Ledger {
     /// Whether the run is to stop here.
     pub fn is_over(&self) -> bool {
-        self.log.violation.is_some() || self.is_cut()
+        self.log.violation.is_some() || self.is_cut
     }
 
-    /// Whether the power goes now.
-    pub fn is_cut(&self) -> bool {
+    /// Whether there were as many requests as the scenario has before its power goes.
+    pub fn is_cut_due(&self) -> bool {
         self.cut_at.is_some_and(|at| self.log.submitted >= at)
     }
 

@@ -4,10 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::base::{between, some, weighted};
 use super::layout::{Form, Layout, Layouts, Run};
 use super::scenario::draw_faulty;
-use shingle_core::random::Rng;
+use crate::choices::{Choice, Choices};
 
 /// What a line does to bios, beside passing them on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +33,7 @@ pub(super) struct Spot<'a> {
 }
 
 /// A target that can stand in the place of a `linear` line.
+#[derive(Debug)]
 pub(super) struct Drawable {
     /// Its name in tables.
     pub target: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Drawable {
 }
 
 /// A target's arguments.
-type Arguments = fn(&Spot<'_>, &mut Rng) -> String;
+type Arguments = fn(&Spot<'_>, &mut Choices) -> String;
 
 /// What a target can stand over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,50 +83,51 @@ const fn drawable(target: &'static str, weight: u64, over: Over, does: Does, arg
     Drawable { target, weight, over, does, arguments, messages: "" }
 }
 
-fn place(Spot { device, from, .. }: &Spot<'_>, _: &mut Rng) -> String {
+fn place(Spot { device, from, .. }: &Spot<'_>, _: &mut Choices) -> String {
     format!("{device} {from}")
 }
 
-fn faulty(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    format!("{} {}", place(spot, rng), draw_faulty(rng.below(1 << 32)))
+fn faulty(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    let rules = choices.decide("rules", (String::from("seed=0"), &[]), |rng| draw_faulty(rng.below(1 << 32)));
+    format!("{} {rules}", place(spot, choices))
 }
 
 /// Completions that come late.
-fn late(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    let op = some(rng, &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
-    let time = some(rng, &["1us", "70us", "3ms"]);
-    let (seed, rate) = (rng.below(1000), between(rng, 1, 10));
-    format!("{} seed={seed} delay,op={op},time={time},rate=1/{rate}", place(spot, rng))
+fn late(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    let op = choices.one("op", &["any", "data", "write", "append", "read", "flush+report", "reset+finish+reset-all"]);
+    let time = choices.one("time", &["1us", "70us", "3ms"]);
+    let (seed, rate) = (choices.below("seed", 1000), choices.between("rate", 1, 10));
+    format!("{} seed={seed} delay,op={op},time={time},rate=1/{rate}", place(spot, choices))
 }
 
 /// Bios that go on late, all or some classes of them.
-fn delay(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    let classes = between(rng, 1, 3);
-    let class = |rng: &mut Rng| format!("{} {}", place(spot, rng), some(rng, &[0, 1, 2, 5]));
-    (0..classes).map(|_| class(rng)).collect::<Vec<String>>().join(" ")
+fn delay(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    let classes = choices.between("classes", 1, 3).clamp(1, 3);
+    let mut class = |_| format!("{} {}", place(spot, choices), choices.one("delay-ms", &[0_u32, 1, 2, 5]));
+    (0..classes).map(&mut class).collect::<Vec<String>>().join(" ")
 }
 
 /// A device that is up for longer than any world lasts.
-fn up(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    format!("{} 100000 {}", place(spot, rng), rng.below(2))
+fn up(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    format!("{} 100000 {}", place(spot, choices), choices.below("down-s", 2))
 }
 
 /// A device that is down now and then, or always.
-fn down(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    let features = some(rng, &["", "1 error_reads", "1 error_writes", "2 error_reads error_writes"]);
-    format!("{} {} 1 {features}", place(spot, rng), rng.below(2))
+fn down(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    let features = choices.one("features", &["", "1 error_reads", "1 error_writes", "2 error_reads error_writes"]);
+    format!("{} {} 1 {features}", place(spot, choices), choices.below("up-s", 2))
 }
 
-fn logged(Spot { device, .. }: &Spot<'_>, _: &mut Rng) -> String {
+fn logged(Spot { device, .. }: &Spot<'_>, _: &mut Choices) -> String {
     format!("{device} {LOG}")
 }
 
-fn dust(spot: &Spot<'_>, rng: &mut Rng) -> String {
-    format!("{} 4096", place(spot, rng))
+fn dust(spot: &Spot<'_>, choices: &mut Choices) -> String {
+    format!("{} 4096", place(spot, choices))
 }
 
 /// The same bytes below, however the device is cut: the IV goes on from line to line.
-fn crypt(Spot { device, from, start, .. }: &Spot<'_>, _: &mut Rng) -> String {
+fn crypt(Spot { device, from, start, .. }: &Spot<'_>, _: &mut Choices) -> String {
     format!("aes-xts-plain64 {KEY} {start} {device} {from}")
 }
 
@@ -157,23 +158,27 @@ pub(super) struct Line {
 }
 
 /// A table that maps what `device` maps, and what its lines do.
-pub(super) fn draw_table(all: &Layouts, device: usize, mood: Mood, rng: &mut Rng) -> (String, Vec<Line>) {
+pub(super) fn choose_table(all: &Layouts, device: usize, mood: Mood, choices: &mut Choices) -> (String, Vec<Line>) {
     let layout = &all.devices[device];
     let stripes = match layout.form {
-        Form::Wide(chunk) => return draw_wide(all, layout, chunk, rng),
-        Form::Stripes(stripes) if mood != Mood::Dead && rng.chance(1, 2) => stripes,
+        Form::Wide(chunk) => return choose_wide(all, layout, chunk, choices),
+        Form::Stripes(stripes) if mood != Mood::Dead && choices.chance("striped", 1, 2) => stripes,
         _ => 0,
     };
     if stripes > 0 {
         let chunk = layout.runs[0].len;
         return striped(all, (0, layout.sectors()), chunk, &layout.runs[..stripes]);
     }
-    let (mut text, mut lines, mut start) = (String::new(), Vec::new(), 0);
+    let (mut text, mut lines, mut start) = (String::new(), Vec::<Line>::new(), 0);
     for run in &layout.runs {
-        for Run { source, from, len } in cut(*run, layout.unit, rng) {
+        for Run { source, from, len } in cut(*run, layout.unit, choices) {
             let spot = Spot { form: layout.form, source, device: all.name(source), from, start };
-            let Drawable { target, does, messages, arguments, .. } = draw_kind(all, &spot, mood, rng);
-            text += &format!("{start} {len} {target} {}\n", arguments(&spot, rng));
+            let (kind, arguments) = choices.scoped("line", lines.len() as u64 + 1, |choices| {
+                let kind = choose_kind(all, &spot, mood, choices);
+                (kind, (kind.arguments)(&spot, choices))
+            });
+            let Drawable { target, does, messages, .. } = kind;
+            text += &format!("{start} {len} {target} {arguments}\n");
             lines.push(Line { start, len, sources: Vec::from([source]), target, does: *does, messages });
             start += len;
         }
@@ -191,9 +196,9 @@ fn striped(all: &Layouts, (start, len): (u64, u64), chunk: u64, parts: &[Run]) -
 }
 
 /// Wide zones, in one line or two.
-fn draw_wide(all: &Layouts, layout: &Layout, chunk: u64, rng: &mut Rng) -> (String, Vec<Line>) {
+fn choose_wide(all: &Layouts, layout: &Layout, chunk: u64, choices: &mut Choices) -> (String, Vec<Line>) {
     let (zones, stripes) = (layout.sectors() / layout.unit, layout.runs.len() as u64);
-    let at = rng.below(zones) * layout.unit;
+    let at = choices.below("cut-at-zone", zones) * layout.unit;
     let part = |start: u64, end: u64| {
         let runs: Vec<Run> = layout.runs.iter().map(|run| Run { from: run.from + start / stripes, ..*run }).collect();
         striped(all, (start, end - start), chunk, &runs)
@@ -206,7 +211,21 @@ fn draw_wide(all: &Layouts, layout: &Layout, chunk: u64, rng: &mut Rng) -> (Stri
     (first_text + &text, [first, lines].concat())
 }
 
-fn draw_kind(all: &Layouts, spot: &Spot<'_>, mood: Mood, rng: &mut Rng) -> &'static Drawable {
+/// A target is known by its name and by what it does.
+impl PartialEq for Drawable {
+    fn eq(&self, other: &Self) -> bool {
+        (self.target, self.does) == (other.target, other.does)
+    }
+}
+
+/// `faulty:Fails`.
+impl Choice for &'static Drawable {
+    fn word(&self) -> String {
+        format!("{}:{:?}", self.target, self.does)
+    }
+}
+
+fn choose_kind(all: &Layouts, spot: &Spot<'_>, mood: Mood, choices: &mut Choices) -> &'static Drawable {
     let is_crypt = spot.form == Form::Crypt;
     let stands = |over: Over, does: Does| match over {
         _ if does == Does::FailsAll => true,
@@ -224,13 +243,16 @@ fn draw_kind(all: &Layouts, spot: &Spot<'_>, mood: Mood, rng: &mut Rng) -> &'sta
     };
     let fitting: Vec<&'static Drawable> = DRAWABLE.iter().filter(fits).collect();
     let weights: Vec<u64> = fitting.iter().map(|target| target.weight).collect();
-    weighted(rng, &fitting, &weights)
+    choices.weighted("target", &fitting, &weights)
 }
 
 /// A run in one to three parts.
-fn cut(run: Run, unit: u64, rng: &mut Rng) -> Vec<Run> {
+fn cut(run: Run, unit: u64, choices: &mut Choices) -> Vec<Run> {
     let units = run.len / unit;
-    let mut ends: Vec<u64> = (0..rng.below(3)).map(|_| rng.below(units) * unit).filter(|end| *end > 0).collect();
+    let cuts = choices.decide("cuts", (Vec::new(), &[]), |rng| {
+        (0..rng.below(3)).map(|_| rng.below(units)).filter(|at| *at > 0).collect()
+    });
+    let mut ends: Vec<u64> = cuts.into_iter().filter(|at| (1..units).contains(at)).map(|at| at * unit).collect();
     ends.push(run.len);
     ends.sort_unstable();
     ends.dedup();
@@ -244,22 +266,38 @@ fn cut(run: Run, unit: u64, rng: &mut Rng) -> Vec<Run> {
 }
 
 /// A table that `device`, on which others may lie, must not get; and what is wrong with it.
-pub(super) fn draw_wrong(all: &Layouts, (device, is_used): (usize, bool), rng: &mut Rng) -> (&'static str, String) {
+pub(super) fn choose_wrong(
+    all: &Layouts,
+    (device, is_used): (usize, bool),
+    choices: &mut Choices,
+) -> (&'static str, String) {
     let layout = &all.devices[device];
     let run = layout.runs[0];
     let (unit, below, name) = (layout.unit, all.name(run.source), &layout.name);
     let line = |start: u64, len: u64, from: u64| format!("{start} {len} linear {below} {from}\n");
     let sound = line(0, unit, run.from);
-    match rng.below(10) {
-        0 => ("gap", sound + &line(2 * unit, unit, run.from)),
-        1 => ("overlap", sound + &line(0, unit, run.from)),
-        2 => ("length 0", format!("0 0 linear {below} 0\n")),
-        3 => ("unknown target", format!("0 {unit} nosuch {below} 0\n")),
-        4 => ("unknown device", format!("0 {unit} linear nosuch 0\n")),
-        5 => ("itself", sound + &format!("{unit} {unit} linear {name} 0\n")),
-        6 => ("past the end", line(0, unit, u64::MAX - 2 * unit)),
-        7 if layout.zoned => ("cuts a zone", line(0, unit, run.from + unit / 4)),
-        8 if is_used => ("gone", String::from("0 1 error\n")),
+    let wrongs = [
+        "gap",
+        "overlap",
+        "length 0",
+        "unknown target",
+        "unknown device",
+        "itself",
+        "past the end",
+        "cuts a zone",
+        "gone",
+        "words",
+    ];
+    match choices.one("wrong", &wrongs) {
+        "gap" => ("gap", sound + &line(2 * unit, unit, run.from)),
+        "overlap" => ("overlap", sound + &line(0, unit, run.from)),
+        "length 0" => ("length 0", format!("0 0 linear {below} 0\n")),
+        "unknown target" => ("unknown target", format!("0 {unit} nosuch {below} 0\n")),
+        "unknown device" => ("unknown device", format!("0 {unit} linear nosuch 0\n")),
+        "itself" => ("itself", sound + &format!("{unit} {unit} linear {name} 0\n")),
+        "past the end" => ("past the end", line(0, unit, u64::MAX - 2 * unit)),
+        "cuts a zone" if layout.zoned => ("cuts a zone", line(0, unit, run.from + unit / 4)),
+        "gone" if is_used => ("gone", String::from("0 1 error\n")),
         _ => ("words", format!("0 {unit} linear {below} 0 too much\n")),
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! One seed, one run: the trace is the same to the byte, and its sum is part of the report.
 
+mod agenda;
 mod audit;
 mod base;
 mod door;
@@ -25,6 +26,9 @@ mod path;
 mod path_operator;
 mod paths;
 mod power;
+mod replay;
+#[cfg(test)]
+mod replay_tests;
 mod scenario;
 mod tables;
 mod ublk;
@@ -49,16 +53,18 @@ pub use options::{BuildOver, FormatOver, MakePlug, Over, SwarmOptions, Wrap};
 pub use outcome::{Failure, Report};
 use path_operator::PathOperator;
 use power::PowerSwitch;
+pub use replay::{MAX_REPLAYS, Recorder, Replay, replay, shrink};
 pub use scenario::Profile;
-use scenario::{Above, Scenario, discipline, draw_faulty};
+use scenario::{Above, Scenario, discipline};
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
+use super::choices::{Choices, Origin};
 use super::disk::{Leaf, MakeDisk, OtherDisk, crash_disk};
 use super::fault::FaultPlan;
 use super::model::{Model, Rule, Violation};
 use super::world::{Stop, World};
-use shingle_core::block::{DeviceId, Stack};
+use shingle_core::block::{Cx, DeviceId, Stack};
 use shingle_core::device::null::{NullConfig, NullDevice};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::{Append, WritePolicy, ZonePlug};
@@ -74,10 +80,15 @@ const LOG_SECTORS: u64 = 1 << 14;
 /// # Errors
 /// The first violation.
 pub fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
+    run_from(seed, options, &Origin::Seed)
+}
+
+/// Runs a scenario whose choices come from `origin`.
+fn run_from(seed: u64, options: &SwarmOptions, origin: &Origin) -> Result<Report, Box<Failure>> {
     match options.profile {
-        Profile::DmZoned | Profile::Stl => volumes::run(seed, options),
-        Profile::Ublk => ublk::run(seed, options),
-        _ => Run::new(seed, options).play(),
+        Profile::DmZoned | Profile::Stl => volumes::run(seed, options, origin),
+        Profile::Ublk => ublk::run(seed, options, origin),
+        _ => Run::new(seed, options, origin).play(),
     }
 }
 
@@ -119,15 +130,16 @@ struct Run<'a> {
     seed: u64,
     options: &'a SwarmOptions,
     scenario: Scenario,
-    rng: Rng,
+    choices: Choices,
     shared: Shared,
     report: Report,
     life: u64,
 }
 
 impl<'a> Run<'a> {
-    fn new(seed: u64, options: &'a SwarmOptions) -> Self {
-        let mut scenario = Scenario::draw(seed, options.profile);
+    fn new(seed: u64, options: &'a SwarmOptions, origin: &Origin) -> Self {
+        let drawn = Scenario::draw(seed, options.profile);
+        let mut scenario = drawn.pinned(&mut Choices::root(Rng::new(seed), origin, "scenario"));
         if let Some(other) = options.disk {
             scenario.with_disk(other);
         }
@@ -148,9 +160,9 @@ impl<'a> Run<'a> {
             parts: scenario.layouts.parts.clone().into(),
             ..Ledger::new(model, left, trace)
         };
-        let rng = Rng::new(seed);
+        let choices = Choices::root(Rng::new(seed), origin, "run");
         let shared = Rc::new(RefCell::new(ledger));
-        Self { seed, options, scenario, rng, shared, report: Report::default(), life: 0 }
+        Self { seed, options, scenario, choices, shared, report: Report::default(), life: 0 }
     }
 
     fn play(mut self) -> Result<Report, Box<Failure>> {
@@ -158,8 +170,12 @@ impl<'a> Run<'a> {
         let mut medium = None;
         loop {
             self.life += 1;
-            let cut = cuts.pop_front();
-            self.shared.borrow_mut().cut_at = cut;
+            self.choices.begin("life", self.life);
+            {
+                let ledger = &mut *self.shared.borrow_mut();
+                ledger.cut_at = cuts.pop_front();
+                ledger.is_cut = self.choices.pin("cut-at-start", false, ledger.is_cut_due());
+            }
             medium = self.live(medium).map_err(|violation| self.failure(violation))?;
             if medium.is_none() {
                 break;
@@ -190,7 +206,7 @@ impl<'a> Run<'a> {
         self.calm_paths(&mut world, false);
         self.populate(&mut world, &doors, tables);
         self.watch(&mut world)?;
-        let cut = self.shared.borrow().is_cut();
+        let cut = self.shared.borrow().is_cut;
         if !cut {
             self.set_plans(&mut world, &[]);
             self.calm_paths(&mut world, true);
@@ -198,21 +214,23 @@ impl<'a> Run<'a> {
             self.watch(&mut world)?;
         }
         self.report.virtual_time.0 += world.now().0;
-        let mut rng = self.rng.fork();
+        let mut choices = self.choices.fork("end", 0);
         let heads = self.shared.borrow().heads.clone();
         let figures = heads.as_ref().map_or(Vec::new(), |heads| heads.figures(&world.stack));
         figures.into_iter().for_each(|(what, times)| self.shared.borrow_mut().log.add(what, times));
         // Of a host that reaches its disk over paths the power can go alone.
-        let host = heads.filter(|_| cut && rng.chance(1, 2));
+        let host = heads.filter(|_| cut && choices.chance("of-host-alone", 1, 2));
         let disks = self.shared.borrow().disks.clone();
         let mut media = Vec::new();
-        for disk in disks.iter() {
-            let taken =
-                world.stack.with_device(*disk, |disk: &mut Leaf, cx| (disk.0.faults(), disk.0.go_dark(&mut rng, cx)));
-            let Some((faults, medium)) = taken else { return Ok(None) };
+        for (number, disk) in (1..).zip(disks.iter()) {
+            let goes_dark = |disk: &mut Leaf, cx: &mut Cx<'_>| {
+                let faults = disk.0.faults();
+                (faults, choices.scoped("disk", number, |choices| disk.0.go_dark(choices, cx)))
+            };
+            let Some((faults, medium)) = world.stack.with_device(*disk, goes_dark) else { return Ok(None) };
             self.report.faults += faults;
-            let left = host.as_ref().and_then(|heads| heads.lose_host(&world.stack, *disk, &mut rng));
-            media.push(left.unwrap_or(medium));
+            let lose_host = |choices: &mut Choices| host.as_ref()?.lose_host(&world.stack, *disk, choices);
+            media.push(choices.scoped("host", number, lose_host).unwrap_or(medium));
         }
         if !cut {
             return Ok(None);
@@ -256,7 +274,7 @@ impl<'a> Run<'a> {
             ledger.log.violation.get_or_insert(violation);
         }
         ledger.log.verdict(now)?;
-        if stop == Stop::Done || ledger.is_cut() { Ok(()) } else { Err(stuck(ledger.model.oldest(), now)) }
+        if stop == Stop::Done || ledger.is_cut { Ok(()) } else { Err(stuck(ledger.model.oldest(), now)) }
     }
 
     fn build(&mut self, media: Option<Media>) -> Result<(World, Doors), Violation> {
@@ -292,10 +310,10 @@ impl<'a> Run<'a> {
         medium: Option<Box<dyn Any>>,
     ) -> Result<(DeviceId, Option<DeviceId>, DeviceId), String> {
         let Scenario { layouts, plug, .. } = &self.scenario;
-        let (disk, seed) = (&layouts.disks[number], self.rng.draw());
+        let (disk, choices) = (&layouts.disks[number], self.choices.fork("disk", number as u64 + 1));
         let other = self.options.disk.filter(|_| disk.regular.is_none());
         let make = other.map_or(crash_disk as MakeDisk, OtherDisk::make);
-        let mut device = Leaf(make(disk, seed, medium)?);
+        let mut device = Leaf(make(disk, choices, medium)?);
         if disk.regular.is_some() && self.scenario.paths.is_none() {
             let leaf = add(stack, Box::new(device))?;
             return Ok((leaf, None, leaf));
@@ -304,7 +322,7 @@ impl<'a> Run<'a> {
         let leaf = add(stack, Box::new(device))?;
         let mut below = wrapped(stack, leaf, self.options.below_plug)?;
         if let Some(paths) = &self.scenario.paths {
-            let heads = paths.build(stack, below, &mut self.rng, self.options)?;
+            let heads = paths.build(stack, below, &mut self.choices, self.options)?;
             below = heads.head;
             self.shared.borrow_mut().heads = Some(heads);
         }
@@ -336,7 +354,7 @@ impl<'a> Run<'a> {
         let log = NullDevice::new(&NullConfig { memory_backed: true, ..NullConfig::new(LOG_SECTORS) });
         let log = log.map_err(|error| error.to_string())?;
         tops.push(add(&mut world.stack, Box::new(log))?);
-        let tables = Tables::build(world, layouts.clone(), tops, &mut self.rng)?;
+        let tables = Tables::build(world, layouts.clone(), tops, &mut self.choices)?;
         let stack = &mut world.stack;
         let longest_append = layouts.disks.iter().filter_map(|disk| disk.max_append).min().unwrap_or(u32::MAX);
         for (id, layout) in tables.ids().zip(&layouts.devices) {
@@ -350,7 +368,13 @@ impl<'a> Run<'a> {
             let maps = |door: &usize| doors[*door].pieces.iter().any(|piece| piece.zone == zone && piece.clear);
             let mapping: Vec<usize> = (0..doors.len()).filter(maps).collect();
             let Some(highest) = mapping.last().copied() else { continue };
-            let writer = if self.rng.chance(3, 4) { highest } else { some(&mut self.rng, &mapping) };
+            let writer =
+                self.choices.scoped("zone", zone.0.into(), |choices| {
+                    choices.decide("writer", (highest, &[]), |rng| {
+                        if rng.chance(3, 4) { highest } else { some(rng, &mapping) }
+                    })
+                });
+            let writer = if mapping.contains(&writer) { writer } else { highest };
             doors[writer].writes |= one(zone);
         }
         Ok((doors, Some(Rc::new(RefCell::new(tables)))))
@@ -368,8 +392,8 @@ impl<'a> Run<'a> {
             Above::Two(at, true) => Vec::from([(at, zones - at), (0, at)]),
             Above::Faulty(_) => Vec::from([(0, zones)]),
         };
-        let target =
-            if let Above::Faulty(seed) = above { ("faulty", draw_faulty(seed)) } else { ("linear", String::new()) };
+        let is_faulty = matches!(above, Above::Faulty(_));
+        let target = if is_faulty { ("faulty", self.scenario.faulty_rules.as_str()) } else { ("linear", "") };
         let (mut text, mut pieces, mut start) = (String::new(), Vec::new(), 0);
         for (from, count) in &lines {
             let first = u64::from(*from) * zone_sectors;
@@ -392,32 +416,51 @@ impl<'a> Run<'a> {
         let Scenario { hosts, habits, switches, .. } = &self.scenario;
         // Where swaps are counted, hosts need not do more than they must.
         let (hosts, depth) = if self.options.swaps.is_some() { (2, 2) } else { (*hosts, habits.depth) };
+        self.shared.borrow_mut().log.hosts = hosts;
         for number in 0..hosts {
             // The last door is the highest table, if there is one; all are in use at once.
             let door = &doors[match &tables {
-                Some(_) if number > 0 => self.rng.below(doors.len() as u64) as usize,
+                Some(_) if number > 0 => self
+                    .choices
+                    .scoped("host", u64::from(number) + 1, |choices| choices.below("door", doors.len() as u64))
+                    as usize,
                 _ if number % 2 == 0 => doors.len() - 1,
                 _ => 0,
             }];
             let habits = Habits { depth, ..habits.clone() };
-            world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, self.rng.fork())));
+            let choices = self.choices.fork("host", u64::from(number) + 1);
+            world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, choices)));
         }
         let policies = switches.iter().copied().collect();
         if self.scenario.layouts.is_zoned(0) {
-            world.add(Box::new(Operator::new(self.shared.clone(), policies, self.rng.fork())));
+            world.add(Box::new(Operator::new(self.shared.clone(), policies, self.choices.fork("operator", 0))));
         }
         let heads = self.shared.borrow().heads.clone();
         if let Some(heads) = heads {
-            world.add(Box::new(PathOperator::new(self.shared.clone(), heads.clone(), self.rng.fork())));
+            world.add(Box::new(PathOperator::new(
+                self.shared.clone(),
+                heads.clone(),
+                self.choices.fork("path-operator", 0),
+            )));
             if let Some(outages) = self.scenario.paths.as_ref().and_then(|paths| paths.outages) {
-                world.add(Box::new(PowerSwitch::new(self.shared.clone(), heads, outages, self.rng.fork())));
+                world.add(Box::new(PowerSwitch::new(
+                    self.shared.clone(),
+                    heads,
+                    outages,
+                    self.choices.fork("power", 0),
+                )));
             }
         }
         if let Some(tables) = tables {
             let (swaps, meddle) = (self.options.swaps, self.options.meddle);
             let pace = if swaps.is_some() { Duration::from_micros(50) } else { self.scenario.pace };
             let habits = TableHabits { pace, swaps, meddle };
-            world.add(Box::new(TableOperator::new(self.shared.clone(), tables, self.rng.fork(), habits)));
+            world.add(Box::new(TableOperator::new(
+                self.shared.clone(),
+                tables,
+                self.choices.fork("tables", 0),
+                habits,
+            )));
         }
     }
 }

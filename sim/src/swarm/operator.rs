@@ -1,14 +1,16 @@
 //! The operator: changes the policy of a plug in use, and has a plug that lost its zones ask for them again.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
+use super::agenda::Agenda;
 use super::ledger::Shared;
 use super::scenario::discipline;
+use crate::choices::Choices;
 use crate::disk::Leaf;
 use crate::model::Rule;
 use crate::world::{Actor, Io};
 use shingle_core::plug::{PlugError, WritePolicy, ZonePlug};
-use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
 /// How long a suspended plug may take to drain.
@@ -17,8 +19,10 @@ const DRAIN: Duration = Duration::from_millis(60_000);
 /// The operator.
 pub(super) struct Operator {
     shared: Shared,
+    agenda: Agenda,
+    /// Policies that it changes to, one after the other, and all of them.
     policies: VecDeque<WritePolicy>,
-    rng: Rng,
+    known: VecDeque<WritePolicy>,
     /// Since when the plug has been suspended, and what it is to become.
     waiting: Option<(Instant, Option<WritePolicy>)>,
     /// How long it waits before it looks again.
@@ -26,8 +30,9 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    pub fn new(shared: Shared, policies: VecDeque<WritePolicy>, rng: Rng) -> Self {
-        Self { shared, policies, rng, waiting: None, patience: Duration::from_micros(100) }
+    pub fn new(shared: Shared, policies: VecDeque<WritePolicy>, choices: Choices) -> Self {
+        let (known, agenda) = (policies.clone(), Agenda::starting(choices));
+        Self { shared, agenda, policies, known, waiting: None, patience: Duration::from_micros(100) }
     }
 }
 
@@ -36,12 +41,14 @@ impl Actor for Operator {
         let shared = self.shared.clone();
         shared.borrow_mut().log.collect_trace(io.stack);
         match self.waiting {
-            None => self.begin(io),
+            None if self.agenda.begins(io.now()) => self.begin(io),
+            None => {}
             Some((since, policy)) => self.change(since, policy, io),
         }
-        if !self.is_done() {
-            let nap = if self.waiting.is_some() { self.patience.0 } else { 1_000 + self.rng.below(20_000_000) };
-            io.wake_at(io.now() + Duration(nap));
+        if self.waiting.is_some() {
+            io.wake_at(io.now() + self.patience);
+        } else if !self.is_done() {
+            self.agenda.go_on(io, |rng| Duration(1_000 + rng.below(20_000_000)));
         }
     }
 
@@ -55,8 +62,13 @@ impl Operator {
     fn begin(&mut self, io: &mut Io<'_>) {
         let plug = self.shared.borrow().plugs[0];
         let Some(failed) = io.stack.device::<ZonePlug>(plug).map(|plug| plug.failure().is_some()) else { return };
-        let due = self.rng.chance(1, 3);
-        let policy = if due && !failed { self.policies.pop_front() } else { None };
+        let Self { agenda, policies, known, .. } = self;
+        // One, or none.
+        let policy = agenda.choices.decide("policy", (Vec::new(), &[]), |rng| {
+            let is_due = rng.chance(1, 3);
+            policies.pop_front_if(|_| is_due && !failed).into_iter().collect()
+        });
+        let policy = policy.first().copied().filter(|policy| !failed && known.contains(policy));
         if failed || policy.is_some() {
             io.stack.suspend(plug);
             self.waiting = Some((io.now(), policy));

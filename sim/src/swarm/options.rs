@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::scenario::Profile;
 use super::tables::Meddle;
+use crate::choices::Choices;
 use crate::disk::OtherDisk;
 use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 #[cfg(feature = "sabotage")]
@@ -16,7 +17,6 @@ use shingle_core::frontend::ublk;
 #[cfg(feature = "sabotage")]
 use shingle_core::multipath;
 use shingle_core::plug::PlugOptions;
-use shingle_core::random::Rng;
 
 /// Puts a device over another one.
 pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
@@ -24,7 +24,7 @@ pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
 pub type MakePlug = fn(DeviceId, &Limits, PlugOptions) -> Box<dyn BlockDevice>;
 
 /// Makes a volume of disks that are alone in a stack. Returns its blocks.
-pub type FormatOver = fn(&mut Stack, &[DeviceId], &mut Rng) -> Result<u32, String>;
+pub type FormatOver = fn(&mut Stack, &[DeviceId], &mut Choices) -> Result<u32, String>;
 /// Makes the device of so many blocks over disks, or over the plugs on them, which have these limits.
 pub type BuildOver = fn(&[DeviceId], &[Limits], u32) -> Result<Box<dyn BlockDevice>, String>;
 

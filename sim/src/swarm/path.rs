@@ -23,10 +23,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 
+use crate::choices::{Choices, choices_by_name};
 use shingle_core::block::{
     AnaState, Bio, BlockDevice, Cx, Data, DeviceId, Event, Limits, Op, PathEvent, Payload, Reason, Silence, Status,
 };
-use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ pub(super) struct PathHabits {
 }
 
 /// What becomes of a command.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Arrives,
     /// It is given up and never lands.
@@ -66,6 +66,16 @@ enum Fate {
     /// It lands, and is given up since its answer is lost.
     Unanswered,
 }
+
+/// What a bio that the path ends failed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    NoAnswer,
+    Interrupted,
+    Removed,
+}
+
+choices_by_name!(Fate, Cause);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -77,6 +87,8 @@ enum Place {
 }
 
 struct Command {
+    /// Its operation, and its number among those on this path: its name in a recording.
+    item: (&'static str, u64),
     /// Whether it is what a head asks of a path that has failed.
     is_probe: bool,
     /// The bio of the submitter, until it is given up.
@@ -104,9 +116,15 @@ pub(super) struct FaultyPath {
     below: [DeviceId; 1],
     limits: Limits,
     habits: PathHabits,
-    rng: Rng,
+    choices: Choices,
     commands: BTreeMap<u64, Command>,
     sent: u64,
+    /// Bios so far of each operation.
+    counts: [u64; Op::COUNT],
+    /// Commands that were under way when all were given up, times at which that happened, and answers: their numbers in a recording.
+    dropped: u64,
+    drops: u64,
+    told: u64,
     /// Whether nothing goes wrong now.
     calm: bool,
     /// Until when it is down.
@@ -145,7 +163,7 @@ impl FaultyPath {
         (below, limits): (DeviceId, &Limits),
         habits: PathHabits,
         (state, board): (AnaState, &Board),
-        rng: Rng,
+        choices: Choices,
     ) -> Self {
         let number = board.borrow().len();
         board.borrow_mut().push((state == AnaState::Optimized).then_some(Instant::ZERO));
@@ -158,9 +176,13 @@ impl FaultyPath {
             board: board.clone(),
             limits: limits.clone(),
             habits,
-            rng,
+            choices,
             commands: BTreeMap::new(),
             sent: 0,
+            counts: [0; Op::COUNT],
+            dropped: 0,
+            drops: 0,
+            told: 0,
             calm: true,
             down_until: Instant::ZERO,
             reaches: true,
@@ -202,10 +224,12 @@ impl FaultyPath {
         let back = self.restart.map_or(back, |(earlier, _)| back.max(earlier));
         self.restart = Some((back, losses));
         cx.wake_at(back, RESTARTS);
-        let notices = self.rng.chance(1, 2).then(|| cx.now() + self.some_of(self.habits.patience));
+        self.choices.begin("outage", losses);
+        let is_one = self.choices.chance("gives-up-at-once", 1, 2);
+        let notices = is_one.then(|| cx.now() + self.some_of("patience-ns", self.habits.patience));
         for id in self.commands.keys().copied().collect::<Vec<_>>() {
-            let answer_is_lost = self.rng.chance(1, 2);
-            let at = notices.unwrap_or(cx.now() + self.some_of(self.habits.patience));
+            let answer_is_lost = self.choices.chance("answer-is-lost", 1, 2);
+            let at = notices.unwrap_or(cx.now() + self.some_of("patience-ns", self.habits.patience));
             let Some(command) = self.commands.get_mut(&id) else { continue };
             match (command.place, command.host.is_some()) {
                 (Place::There, false) => self.forget(id, cx),
@@ -269,32 +293,41 @@ impl FaultyPath {
         self.commands.values().filter(on_its_way).filter_map(|command| command.own.as_deref())
     }
 
-    fn some_of(&mut self, longest: Duration) -> Duration {
-        Duration(1_000 + self.rng.below(longest.0 + 1))
+    fn some_of(&mut self, label: &'static str, longest: Duration) -> Duration {
+        Duration(1_000 + self.choices.below(label, longest.0 + 1))
     }
 
-    fn happens(&mut self, of_1000: u64) -> bool {
-        !self.calm && self.rng.chance(of_1000, 1000)
+    fn happens(&mut self, label: &'static str, of_1000: u64) -> bool {
+        !self.calm && self.choices.chance(label, of_1000, 1000)
     }
 
     /// When something arrives that leaves now.
     fn arrival(&mut self, way: usize, now: Instant) -> Instant {
         let [fastest, slowest] = self.habits.way;
-        let at = now + Duration(fastest.0 + self.rng.below(slowest.0 - fastest.0 + 1));
+        let label = ["way-ns", "way-back-ns"][way];
+        let at = now + Duration(fastest.0 + self.choices.below(label, slowest.0 - fastest.0 + 1));
         let at = if self.habits.ordered { at.max(self.last[way]) } else { at };
         self.last[way] = at;
         at
     }
 
-    fn draw_fate(&mut self) -> Fate {
-        if !self.happens(self.habits.given_up) {
+    fn choose_fate(&mut self) -> Fate {
+        if self.calm {
             return Fate::Arrives;
         }
-        match self.rng.below(3) {
-            0 => Fate::Lost,
-            1 if self.habits.silence != Silence::AtOnce => Fate::Late,
-            _ => Fate::Unanswered,
-        }
+        let (given_up, may_land) = (self.habits.given_up, self.habits.silence != Silence::AtOnce);
+        let among = [Fate::Arrives, Fate::Lost, Fate::Late, Fate::Unanswered];
+        let fate = self.choices.decide("fate", (Fate::Arrives, &among), |rng| {
+            if !rng.chance(given_up, 1000) {
+                return Fate::Arrives;
+            }
+            match rng.below(3) {
+                0 => Fate::Lost,
+                1 if may_land => Fate::Late,
+                _ => Fate::Unanswered,
+            }
+        });
+        if fate == Fate::Late && !may_land { Fate::Unanswered } else { fate }
     }
 
     /// Whether it is what a head asks of a path that has failed. What came in the moment of the failure was sent before that was known.
@@ -335,10 +368,10 @@ impl FaultyPath {
     fn fail(&mut self, bio: Box<Bio>, is_probe: bool, cx: &mut Cx<'_>) {
         self.faults += 1;
         self.note_failure(is_probe, cx.now());
-        let reason = match self.rng.below(3) {
-            0 => Reason::NoAnswer(cx.now().since(bio.since)),
-            1 => Reason::Interrupted,
-            _ => Reason::Removed,
+        let reason = match self.choices.one("cause", &[Cause::NoAnswer, Cause::Interrupted, Cause::Removed]) {
+            Cause::NoAnswer => Reason::NoAnswer(cx.now().since(bio.since)),
+            Cause::Interrupted => Reason::Interrupted,
+            Cause::Removed => Reason::Removed,
         };
         cx.fail(bio, reason);
     }
@@ -381,6 +414,7 @@ impl FaultyPath {
             return;
         }
         let Some(host) = command.host.take() else { return };
+        self.choices.begin(command.item.0, command.item.1);
         let is_probe = command.is_probe;
         let goes_on = match command.place {
             Place::There => command.fate != Fate::Lost && !at_once,
@@ -388,7 +422,7 @@ impl FaultyPath {
             Place::Back | Place::Gone => false,
         };
         if goes_on && command.place == Place::There {
-            command.due = cx.now() + Duration(self.rng.below(self.habits.late.0 + 1));
+            command.due = cx.now() + Duration(self.choices.below("late-ns", self.habits.late.0 + 1));
             cx.wake_at(command.due, id << 2 | MOVES);
         } else if !goes_on {
             self.forget(id, cx);
@@ -406,7 +440,9 @@ impl FaultyPath {
     fn drop_all(&mut self, cx: &mut Cx<'_>) {
         let ids: Vec<u64> = self.commands.iter().filter(|(_, c)| c.host.is_some()).map(|(id, _)| *id).collect();
         for id in ids {
-            let is_lost = self.rng.chance(1, 3);
+            self.dropped += 1;
+            self.choices.begin("dropped", self.dropped);
+            let is_lost = self.choices.chance("is-lost", 1, 3);
             if let Some(command) = self.commands.get_mut(&id)
                 && is_lost
                 && command.place == Place::There
@@ -415,7 +451,9 @@ impl FaultyPath {
             }
             self.give_up(id, cx);
         }
-        self.down_until = cx.now() + self.some_of(self.habits.down);
+        self.drops += 1;
+        self.choices.begin("drop", self.drops);
+        self.down_until = cx.now() + self.some_of("down-ns", self.habits.down);
     }
 
     /// Sends answers on their way if nothing can land any more.
@@ -424,7 +462,9 @@ impl FaultyPath {
             return;
         };
         for (by, question) in core::mem::take(&mut self.asked) {
-            let at = cx.now() + Duration(self.rng.below(longest.0 + 1));
+            self.told += 1;
+            self.choices.begin("answer", self.told);
+            let at = cx.now() + Duration(self.choices.below("after-ns", longest.0 + 1));
             self.answers.push((at, by, question));
             cx.wake_at(at, ANSWERS);
         }
@@ -459,10 +499,14 @@ impl BlockDevice for FaultyPath {
         let now = cx.now();
         self.watch(&bio, now);
         let is_probe = self.is_probe(&bio, now);
-        let (mut own, mut fate) = (None, self.draw_fate());
+        let count = &mut self.counts[bio.op as usize];
+        *count += 1;
+        let item = (bio.op.name(), *count);
+        self.choices.begin(item.0, item.1);
+        let (mut own, mut fate) = (None, self.choose_fate());
         let is_cut_off = now < self.down_until || self.restart.is_some() || !self.reaches;
-        let is_down = is_cut_off || self.happens(self.habits.refused);
-        let drops = self.happens(self.habits.dropped);
+        let is_down = is_cut_off || self.happens("is-refused", self.habits.refused);
+        let drops = self.happens("drops-all", self.habits.dropped);
         let (mut due, mut place) = (now, Place::Gone);
         if is_down {
             fate = Fate::Lost;
@@ -472,7 +516,8 @@ impl BlockDevice for FaultyPath {
         }
         let id = self.sent;
         self.sent += 1;
-        self.commands.insert(id, Command { is_probe, host: Some(bio), own, status: Status::Ok, fate, place, due });
+        self.commands
+            .insert(id, Command { item, is_probe, host: Some(bio), own, status: Status::Ok, fate, place, due });
         if matches!(fate, Fate::Arrives | Fate::Unanswered) {
             cx.wake_at(due, id << 2 | MOVES);
         } else if let Some(command) = self.commands.get_mut(&id) {
@@ -483,7 +528,7 @@ impl BlockDevice for FaultyPath {
             // Who sends again at once would never get on in time.
             _ if is_down => cx.wake_at(now + Duration(1_000), id << 2 | GIVES_UP),
             _ => {
-                let patience = self.some_of(self.habits.patience);
+                let patience = self.some_of("patience-ns", self.habits.patience);
                 cx.wake_at(due + patience, id << 2 | GIVES_UP);
             }
         }
@@ -494,6 +539,8 @@ impl BlockDevice for FaultyPath {
 
     fn end_io(&mut self, own: Box<Bio>, status: Status, id: u64, cx: &mut Cx<'_>) {
         let now = cx.now();
+        let (operation, number) = self.commands.get(&id).expect("a command that is below is known").item;
+        self.choices.begin(operation, number);
         let due = self.arrival(1, now);
         let command = self.commands.get_mut(&id).expect("a command that is below is known");
         if command.host.is_none() {

@@ -4,10 +4,12 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use super::agenda::Agenda;
 use super::base::some;
 use super::ledger::Shared;
 use super::path::FaultyPath;
 use super::paths::Heads;
+use crate::choices::{Choices, choices_by_name};
 use crate::model::Rule;
 use crate::world::{Actor, Io};
 use shingle_core::block::DeviceId;
@@ -15,26 +17,60 @@ use shingle_core::multipath::{AnaState, PolicyKind};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 
+/// What an operator can do: to a path, or to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Policy(PolicyKind),
+    State(AnaState),
+    TakeOut,
+    Reinstate,
+    Remove,
+    Add,
+}
+
+choices_by_name!(Deed);
+
+impl Deed {
+    fn all() -> Vec<Self> {
+        let policies = PolicyKind::ALL.map(Self::Policy).into_iter();
+        let states = AnaState::ALL.map(Self::State);
+        policies.chain(states).chain([Self::TakeOut, Self::Reinstate, Self::Remove, Self::Add]).collect()
+    }
+
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.below(20) {
+            0 | 1 => Self::Policy(some(rng, &PolicyKind::ALL)),
+            2 => Self::TakeOut,
+            3..=5 => Self::Reinstate,
+            6 | 7 => Self::State(some(rng, &AnaState::ALL)),
+            8 => Self::Remove,
+            9..=11 => Self::Add,
+            _ => Self::State(some(rng, &[AnaState::Optimized, AnaState::NonOptimized])),
+        }
+    }
+}
+
 /// The operator.
 pub(super) struct PathOperator {
     shared: Shared,
     heads: Heads,
-    rng: Rng,
+    agenda: Agenda,
     /// The longest time between two deeds.
     pace: Duration,
     is_done: bool,
 }
 
 impl PathOperator {
-    pub fn new(shared: Shared, heads: Heads, mut rng: Rng) -> Self {
-        let pace = Duration::from_micros(some(&mut rng, &[500, 20_000, 200_000]));
-        Self { shared, heads, rng, pace, is_done: false }
+    pub fn new(shared: Shared, heads: Heads, mut choices: Choices) -> Self {
+        let pace = Duration::from_micros(some(choices.rng(), &[500, 20_000, 200_000]));
+        Self { shared, heads, agenda: Agenda::starting(choices), pace, is_done: false }
     }
 
     /// One that may be taken out.
     fn pick(&mut self) -> DeviceId {
         let first = u64::from(self.heads.steady);
-        self.heads.paths[(first + self.rng.below(self.heads.paths.len() as u64 - first)) as usize]
+        let paths = self.heads.paths.len() as u64;
+        self.heads.paths[(first + self.agenda.choices.below("path", paths - first)) as usize]
     }
 
     fn note(&mut self, what: &'static str) {
@@ -55,7 +91,7 @@ impl PathOperator {
 
     /// What the disk says of a path: that announces it, or the operator passes it on.
     fn state(&mut self, path: DeviceId, state: AnaState, io: &mut Io<'_>) {
-        let (now, announces) = (io.now(), self.rng.chance(1, 2));
+        let (now, announces) = (io.now(), self.agenda.choices.chance("announces", 1, 2));
         io.stack.with_device(path, |path: &mut FaultyPath, cx| {
             path.stand(state, now);
             if announces {
@@ -115,25 +151,16 @@ impl PathOperator {
 
     fn act_once(&mut self, io: &mut Io<'_>) {
         let path = self.pick();
-        match self.rng.below(20) {
-            0 | 1 => {
-                let policy = some(&mut self.rng, &PolicyKind::ALL);
+        match self.agenda.choices.decide("deed", (Deed::Reinstate, &Deed::all()), Deed::draw) {
+            Deed::Policy(policy) => {
                 self.note("policy");
                 io.stack.message(self.heads.head, &["policy", policy.name()]).expect("a head knows its policies");
             }
-            2 => self.take_out(path, io),
-            3..=5 => self.reinstate(path, io),
-            6 | 7 => {
-                let state = some(&mut self.rng, &AnaState::ALL);
-                self.state(path, state, io);
-            }
-            8 => self.remove(path, io),
-            9..=11 => _ = self.add(path, io),
-            _ => {
-                let usable = [AnaState::Optimized, AnaState::NonOptimized];
-                let state = some(&mut self.rng, &usable);
-                self.state(path, state, io);
-            }
+            Deed::State(state) => self.state(path, state, io),
+            Deed::TakeOut => self.take_out(path, io),
+            Deed::Reinstate => self.reinstate(path, io),
+            Deed::Remove => self.remove(path, io),
+            Deed::Add => _ = self.add(path, io),
         }
     }
 }
@@ -144,9 +171,12 @@ impl Actor for PathOperator {
             let ledger = self.shared.borrow();
             (ledger.log.left, ledger.is_over())
         };
-        if left > 0 && !is_over {
-            self.act_once(io);
-            return io.wake_at(io.now() + Duration(1_000 + self.rng.below(self.pace.0)));
+        if left > 0 && !is_over && !self.agenda.has_ended() {
+            if self.agenda.begins(io.now()) {
+                self.act_once(io);
+            }
+            let longest = self.pace.0;
+            return self.agenda.go_on(io, |rng| Duration(1_000 + rng.below(longest)));
         }
         // What still waits must find a way.
         for path in self.heads.paths.clone().into_iter().skip(usize::from(self.heads.steady)) {

@@ -14,12 +14,18 @@ use alloc::vec::Vec;
 use super::base::{add, between, some};
 use super::options::SwarmOptions;
 use super::path::{Board, FaultyPath, PathHabits};
+use crate::choices::{Choices, choices_by_name};
 use crate::disk::{CrashConfig, Leaf};
 use crate::model::Violation;
 use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};
 use shingle_core::multipath::{AnaState, Group, Groups, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, Rules};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
+
+choices_by_name!(AnaState, PolicyKind, Silence);
+
+/// Most paths of a recorded scenario.
+const MAX_PATHS: usize = 8;
 
 /// What a seed draws of paths.
 #[derive(Clone, Debug)]
@@ -38,7 +44,7 @@ pub(super) struct PathsPlan {
 }
 
 /// Losses of power of the disk alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outages {
     /// How many in a life, at most.
     pub most: u64,
@@ -85,10 +91,46 @@ impl PathsPlan {
             may_double_appends: rng.chance(1, 3),
             ..HeadOptions::default()
         };
-        // Where nobody else brings paths back, what waits for one for ever could be stuck.
-        let rules = if waits || options.attempts > 0 { Rules::Nvme } else { Rules::Dm };
-        let options = HeadOptions { rules, ..options };
+        let options = HeadOptions { rules: rules_for(options.no_path_timeout, options.attempts), ..options };
         Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute, outages }
+    }
+
+    /// The paths with each value recorded, or replaced by the recorded one; rates are not. What has to fit to the paths is computed from them.
+    pub fn pinned(drawn: Option<Self>, disk: &CrashConfig, choices: &mut Choices) -> Option<Self> {
+        let count = choices.pin("paths", 0, drawn.as_ref().map_or(0, |plan| plan.paths.len()));
+        // A recorded scenario has at least two paths, or none.
+        let drawn = drawn.filter(|_| count > 0)?;
+        let path = |number: usize| {
+            let path = *drawn.paths.get(number).unwrap_or(&drawn.paths[0]);
+            choices.scoped("path", number as u64 + 1, |choices| pinned_path(path, disk, choices))
+        };
+        let paths: Vec<PathHabits> = (0..count.clamp(2, MAX_PATHS)).map(path).collect();
+        let HeadOptions {
+            no_path_timeout, most_waiting, attempts, pause, probe, change_timeout, delayed_removal, ..
+        } = drawn.options;
+        let no_path_timeout = choices.pin("no-path-timeout-ns", None, no_path_timeout);
+        let attempts = choices.pin("attempts", 5, u32::from(attempts)) as u8;
+        let mute = paths.iter().any(|path| path.silence == Silence::Told && path.answer.is_none());
+        let longest = paths.iter().map(|path| bound_of(path, disk).0).max().unwrap_or_default();
+        let options = HeadOptions {
+            rules: rules_for(no_path_timeout, attempts),
+            no_path_timeout,
+            most_waiting: choices.pin("most-waiting", 1 << 16, most_waiting),
+            attempts,
+            pause: choices.pin("pause-ns", Duration::from_millis(1), pause),
+            probe: choices.pin("probe-ns", Duration::from_millis(50), probe),
+            change_timeout: choices.pin("change-timeout-ns", Duration::from_millis(1_000), change_timeout),
+            delayed_removal: choices.pin("delayed-removal-ns", Duration::ZERO, delayed_removal),
+            silence_timeout: mute.then_some(Duration(longest)),
+            may_double_appends: choices.pin("may-double-appends", false, drawn.options.may_double_appends),
+            ..drawn.options
+        };
+        let policy = choices.decide("path-policy", (PolicyKind::RoundRobin, &PolicyKind::ALL), |_| drawn.policy);
+        let steady = choices.pin("is-steady", false, drawn.steady);
+        let sound = choices.pin("is-sound", false, drawn.sound);
+        let outages =
+            choices.pin("has-outages", false, drawn.outages.is_some()).then(|| drawn.outages.unwrap_or_default());
+        Some(Self { paths, policy, options, steady, sound, mute, outages })
     }
 
     /// One group, or with dm-multipath's rules the first path before the others.
@@ -105,16 +147,18 @@ impl PathsPlan {
         &self,
         stack: &mut Stack,
         disk: DeviceId,
-        rng: &mut Rng,
+        choices: &mut Choices,
         options: &SwarmOptions,
     ) -> Result<Heads, String> {
         let limits = stack.limits(disk).clone();
         let (mut paths, mut configs, board) = (Vec::new(), Vec::new(), Board::default());
         for habits in &self.paths {
-            let state = if paths.is_empty() || rng.chance(1, 2) { AnaState::Optimized } else { AnaState::NonOptimized };
+            let is_optimized = paths.is_empty() || choices.usual("is-optimized", 1, 2);
+            let state = if is_optimized { AnaState::Optimized } else { AnaState::NonOptimized };
             // In a group that stands before the others a path gets all, whatever it is.
             let board = if self.options.rules == Rules::Dm { Board::default() } else { board.clone() };
-            let path = FaultyPath::new((disk, &limits), *habits, (state, &board), rng.fork());
+            let choices = choices.fork("path", paths.len() as u64 + 1);
+            let path = FaultyPath::new((disk, &limits), *habits, (state, &board), choices);
             let path = add(stack, Box::new(path))?;
             configs.push((config_of(path, state, stack), &limits));
             paths.push(path);
@@ -147,6 +191,31 @@ fn config_of(path: DeviceId, state: AnaState, stack: &Stack) -> PathConfig {
 /// After so long nothing lands any more that was given up: what arrives late is done when the disk has had its time.
 fn bound_of(path: &PathHabits, disk: &CrashConfig) -> Duration {
     Duration(path.late.0 + path.way[1].0 + 2 * disk.timeout.0 + 1)
+}
+
+/// Rules for a head with these options. Where nobody else brings paths back, what waits for one for ever could be stuck.
+fn rules_for(no_path_timeout: Option<Duration>, attempts: u8) -> Rules {
+    if no_path_timeout.is_none() || attempts > 0 { Rules::Nvme } else { Rules::Dm }
+}
+
+fn pinned_path(drawn: PathHabits, disk: &CrashConfig, choices: &mut Choices) -> PathHabits {
+    let among = [Silence::AtOnce, Silence::Told, Silence::After(Duration::ZERO)];
+    // Of a stated time only that there is one.
+    let kind = if let Silence::After(_) = drawn.silence { among[2] } else { drawn.silence };
+    let mut path = PathHabits {
+        way: [drawn.way[0], choices.pin("way-ns", drawn.way[0], drawn.way[1])],
+        ordered: choices.pin("ordered", true, drawn.ordered),
+        down: choices.pin("down-ns", Duration::ZERO, drawn.down),
+        patience: choices.pin("patience-ns", Duration::ZERO, drawn.patience),
+        late: choices.pin("late-ns", Duration::ZERO, drawn.late),
+        silence: choices.decide("silence", (Silence::AtOnce, &among), |_| kind),
+        answer: choices.pin("answer-ns", Some(Duration::ZERO), drawn.answer),
+        ..drawn
+    };
+    if let Silence::After(_) = path.silence {
+        path.silence = Silence::After(bound_of(&path, disk));
+    }
+    path
 }
 
 fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
@@ -287,10 +356,10 @@ impl Heads {
     }
 
     /// The host's power goes, and the disk stays: what is left on it, with some of what was on its way.
-    pub fn lose_host(&self, stack: &Stack, disk: DeviceId, rng: &mut Rng) -> Option<Box<dyn core::any::Any>> {
+    pub fn lose_host(&self, stack: &Stack, disk: DeviceId, choices: &mut Choices) -> Option<Box<dyn core::any::Any>> {
         let paths = self.paths.iter().filter_map(|path| stack.device::<FaultyPath>(*path));
         let late: Vec<&Bio> = paths.flat_map(FaultyPath::travelling).collect();
-        Some(stack.device::<Leaf>(disk)?.0.lose_host(late, rng))
+        Some(stack.device::<Leaf>(disk)?.0.lose_host(late, choices))
     }
 }
 

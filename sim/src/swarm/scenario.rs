@@ -8,6 +8,7 @@ use super::base::{between, draw_trigger, leave_out, some};
 use super::host::Habits;
 use super::layout::{Layouts, draw_regular};
 use super::paths::PathsPlan;
+use crate::choices::{Choice, Choices, choices_by_name};
 use crate::disk::{CrashConfig, Discipline, OtherDisk};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
@@ -18,6 +19,8 @@ use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
+
+choices_by_name!(Kind, Append, Trust);
 
 /// What a swarm looks at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +125,38 @@ pub(super) enum Above {
     Mapped,
 }
 
+/// `Linear(2,5)`, `Two(3,true)`.
+impl Choice for Above {
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        let (name, values) = word.strip_suffix(')').and_then(|word| word.split_once('(')).unwrap_or((word, ""));
+        let (first, second) = values.split_once(',').unwrap_or((values, ""));
+        Some(match name {
+            "Nothing" => Self::Nothing,
+            "Linear" => Self::Linear(first.parse().ok()?, second.parse().ok()?),
+            "Two" => Self::Two(first.parse().ok()?, second.parse().ok()?),
+            "Faulty" => Self::Faulty(first.parse().ok()?),
+            "Mapped" => Self::Mapped,
+            _ => return None,
+        })
+    }
+}
+
+impl Above {
+    /// True if the table maps zones that a disk has, and a sequential one in each line.
+    fn fits(self, geometry: &ZoneGeometry) -> bool {
+        let zones = geometry.zones();
+        let has_short_end = !geometry.capacity().is_multiple_of(geometry.zone_sectors().into());
+        match self {
+            Self::Linear(from, count) => {
+                let end = from.saturating_add(count);
+                count > 0 && end > geometry.conventional() && end <= zones
+            }
+            Self::Two(at, is_swapped) => (1..zones).contains(&at) && !(is_swapped && has_short_end),
+            Self::Nothing | Self::Faulty(_) | Self::Mapped => true,
+        }
+    }
+}
+
 /// Rules of a faulty table line.
 pub(super) fn draw_faulty(seed: u64) -> String {
     let rng = &mut Rng::new(seed);
@@ -143,6 +178,8 @@ pub(super) struct Scenario {
     /// Policies that an operator switches to, one after the other.
     pub switches: Vec<WritePolicy>,
     pub above: Above,
+    /// Rules of the faulty line above the plug.
+    pub faulty_rules: String,
     pub hosts: u32,
     pub habits: Habits,
     /// Requests at the end of each life but the last: the power goes then.
@@ -191,8 +228,10 @@ impl Scenario {
         let ops = between(rng, 100, 1200);
         let mut cuts: Vec<u64> = (0..rng.below(4)).map(|_| between(rng, 1, ops)).collect();
         cuts.sort_unstable();
+        let above = draw_above(&geometry, rng);
         let mut scenario = Self {
-            above: draw_above(&geometry, rng),
+            above,
+            faulty_rules: if let Above::Faulty(seed) = above { draw_faulty(seed) } else { String::new() },
             hosts: between(rng, 1, 4) as u32,
             habits: Habits {
                 depth: some(rng, &[1, 2, 4, 8, 16, 32]),
@@ -218,6 +257,38 @@ impl Scenario {
             scenario.lay_paths(rng);
         }
         scenario
+    }
+
+    /// The scenario with each value recorded, or replaced by the recorded one. Values that only lead to requests, faults and power cuts are
+    /// not: those are recorded themselves.
+    #[must_use]
+    pub fn pinned(mut self, choices: &mut Choices) -> Self {
+        self.layouts = self.layouts.pinned(choices);
+        self.disk = self.layouts.disks[0].clone();
+        self.faults.resize(self.layouts.disks.len(), FaultPlan::none());
+        for (number, faults) in (1..).zip(&mut self.faults) {
+            choices.scoped("disk", number, |choices| *faults = faults.clone().pinned(choices));
+        }
+        self.plug = pinned_plug(self.plug, choices);
+        self.switches = choices.pin("switches", Vec::new(), self.switches);
+        self.above = choices.pin("above", Above::Nothing, self.above);
+        let is_mapped = self.above == Above::Mapped;
+        if is_mapped == self.layouts.devices.is_empty()
+            || self.disk.regular.is_some()
+            || !self.above.fits(&self.disk.geometry)
+        {
+            self.above = Above::Nothing;
+        }
+        self.faulty_rules = choices.pin("faulty-rules", String::from("seed=0"), self.faulty_rules);
+        self.hosts = choices.pin("hosts", 1, self.hosts);
+        self.habits.depth = choices.pin("depth", 1, self.habits.depth).max(1);
+        let keeps_order = self.switches.iter().chain([&self.plug.policy]).all(|policy| policy.orders());
+        let (calm, among) =
+            if keeps_order { (Trust::Stack, [Trust::Stack; 2]) } else { (Trust::Host, [Trust::Host, Trust::Nobody]) };
+        self.habits.trust = choices.decide("order-kept-by", (calm, &among), |_| self.habits.trust);
+        self.ops = choices.pin("requests", u64::MAX, self.ops);
+        self.paths = PathsPlan::pinned(self.paths, &self.disk, choices);
+        self
     }
 
     /// Puts another disk, which is alone, in the place of the simulated one.
@@ -309,6 +380,25 @@ fn draw_policies(profile: Profile, rng: &mut Rng) -> (PlugOptions, Vec<WritePoli
         elevator: draw_elevator(rng),
     };
     (options, switches)
+}
+
+/// The options of a plug with each value recorded, or replaced by the recorded one.
+fn pinned_plug(plug: PlugOptions, choices: &mut Choices) -> PlugOptions {
+    let (calm, elevator) = (ElevatorOptions::default(), plug.elevator);
+    PlugOptions {
+        policy: choices.pin("policy", WritePolicy::Plug, plug.policy),
+        append: choices.decide("append", (Append::Native, &[Append::Native, Append::Emulated]), |_| plug.append),
+        max_segments: choices.pin("plug-segments", 1, plug.max_segments),
+        queue_depth: choices.pin("queue-depth", 1, plug.queue_depth),
+        elevator: ElevatorOptions {
+            max_wait: choices.pin("max-wait-ns", calm.max_wait, elevator.max_wait),
+            batch_sectors: choices.pin("batch-sectors", calm.batch_sectors, elevator.batch_sectors),
+            batch_time: choices.pin("batch-time-ns", calm.batch_time, elevator.batch_time),
+            hold_back: choices.pin("hold-back-ns", calm.hold_back, elevator.hold_back),
+            linger: choices.pin("linger-ns", calm.linger, elevator.linger),
+            merge_sectors: choices.pin("merge-sectors", calm.merge_sectors, elevator.merge_sectors),
+        },
+    }
 }
 
 fn draw_elevator(rng: &mut Rng) -> ElevatorOptions {

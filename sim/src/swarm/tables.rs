@@ -7,41 +7,40 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use super::base::{some, weighted};
+use super::agenda::Agenda;
 use super::door::{Piece, one};
 use super::layout::Layouts;
 use super::ledger::{Behind, Ledger, Shared};
-use super::lines::{Does, LOG, Line, Mood, draw_table, draw_wrong};
+use super::lines::{Does, LOG, Line, Mood, choose_table, choose_wrong};
+use crate::choices::{Choices, choices_by_name};
 use crate::model::Rule;
 use crate::world::{Actor, Io, World};
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::dm::parse_table;
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
-use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
 /// How long a device may take to drain.
 const DRAIN: Duration = Duration::from_millis(30_000);
 /// How many tables it tries when it has to have one.
-const MOST_TRIES: usize = 30;
+const MAX_TRIES: u64 = 30;
 /// A device that no host uses.
 const SPARE: &str = "spare";
 
-/// What an operator can do: its name, how often it does it, and how.
-type Verb = (&'static str, u64, fn(&mut TableOperator, usize, &mut Turn<'_, '_>) -> Outcome);
+choices_by_name!(Mood);
 
-/// All of it.
-const VERBS: [Verb; 10] = [
-    ("swap", 12, TableOperator::swap),
-    ("wipe", 1, TableOperator::wipe),
-    ("suspend", 3, TableOperator::suspend),
-    ("load", 2, |operator, device, turn| operator.load(device, Mood::Rough, turn).map(drop)),
-    ("clear", 2, |_, device, turn| clear(device, turn)),
-    ("wrong table", 3, TableOperator::load_wrong),
-    ("message", 2, TableOperator::message),
-    ("query", 1, |_, device, turn| query(device, turn)),
-    ("spare", 2, |operator, _, turn| operator.use_spare(turn)),
-    ("observe", 1, TableOperator::observe),
+/// What an operator can do: its name, and how often it does it.
+const VERBS: [(&str, u64); 10] = [
+    ("swap", 12),
+    ("wipe", 1),
+    ("suspend", 3),
+    ("load", 2),
+    ("clear", 2),
+    ("wrong table", 3),
+    ("message", 2),
+    ("query", 1),
+    ("spare", 2),
+    ("observe", 1),
 ];
 
 /// How something ended; the error is what is wrong with the mapper.
@@ -109,16 +108,24 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Makes all devices of a layout, with tables that do nothing. `disks` are what they lie on, and behind these the log.
-    pub fn build(world: &mut World, layouts: Rc<Layouts>, disks: Vec<DeviceId>, rng: &mut Rng) -> Result<Self, String> {
+    pub fn build(
+        world: &mut World,
+        layouts: Rc<Layouts>,
+        disks: Vec<DeviceId>,
+        choices: &mut Choices,
+    ) -> Result<Self, String> {
         let mut tables = Self { mapper: Mapper::new(), layouts: layouts.clone(), disks, devices: Vec::new() };
         for (number, layout) in layouts.devices.iter().enumerate() {
             tables.mapper.create(&layout.name, "").map_err(|error| error.to_string())?;
             let mut tries = 0;
             let (id, live) = loop {
-                let (text, live) = draw_table(&layouts, number, Mood::Calm, rng);
+                let table = |choices: &mut Choices| {
+                    choices.scoped("table", tries, |choices| choose_table(&layouts, number, Mood::Calm, choices))
+                };
+                let (text, live) = choices.scoped("device", number as u64 + 1, table);
                 match tables.make(world, &layout.name, &text) {
                     Ok(id) => break (id, live),
-                    Err(error) if is_too_deep(&error) && tries < MOST_TRIES => tries += 1,
+                    Err(error) if is_too_deep(&error) && tries < MAX_TRIES => tries += 1,
                     Err(error) => return Err(format!("{}: {error}\n{text}", layout.name)),
                 }
             };
@@ -224,7 +231,7 @@ pub(super) struct TableHabits {
 pub(super) struct TableOperator {
     shared: Shared,
     tables: Rc<RefCell<Tables>>,
-    rng: Rng,
+    agenda: Agenda,
     habits: TableHabits,
     /// What it has done so far.
     deeds: u64,
@@ -238,14 +245,19 @@ impl Actor for TableOperator {
         if turn.ledger.is_over() {
             return;
         }
-        let outcome = if turn.ledger.log.left == 0 { self.calm_down(turn) } else { self.obey(turn) };
+        let (begins, is_over) = (self.agenda.begins(turn.io.now()), turn.ledger.log.left == 0);
+        let outcome = match (is_over || self.agenda.has_ended(), begins) {
+            (true, _) => self.calm_down(turn),
+            (false, true) => self.obey(turn),
+            (false, false) => Ok(()),
+        };
         turn.judge(outcome);
         turn.refresh();
         // In a world that is slow it does not do ever more.
         self.deeds += 1;
         let pace =
             if self.habits.swaps.is_some() { self.habits.pace.0 } else { self.habits.pace.0 * (1 + self.deeds / 100) };
-        turn.io.wake_at(turn.io.now() + Duration(1 + self.rng.below(pace)));
+        self.agenda.go_on(turn.io, |rng| Duration(1 + rng.below(pace)));
     }
 
     fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
@@ -273,25 +285,49 @@ impl Actor for TableOperator {
 }
 
 impl TableOperator {
-    pub fn new(shared: Shared, tables: Rc<RefCell<Tables>>, rng: Rng, habits: TableHabits) -> Self {
-        Self { shared, tables, rng, habits, deeds: 0 }
+    pub fn new(shared: Shared, tables: Rc<RefCell<Tables>>, choices: Choices, habits: TableHabits) -> Self {
+        Self { shared, tables, agenda: Agenda::starting(choices), habits, deeds: 0 }
     }
 
     fn obey(&mut self, turn: &mut Turn<'_, '_>) -> Outcome {
-        let (name, _, verb) = weighted(&mut self.rng, &VERBS, &VERBS.map(|(_, weight, _)| weight));
-        turn.ledger.log.note(name);
-        let device = self.rng.below(turn.tables.devices.len() as u64) as usize;
-        verb(self, device, turn)
+        let choices = &mut self.agenda.choices;
+        let verb = choices.weighted("verb", &VERBS.map(|(name, _)| name), &VERBS.map(|(_, weight)| weight));
+        turn.ledger.log.note(verb);
+        let device = choices.below("device", turn.tables.devices.len() as u64) as usize;
+        match verb {
+            "swap" => self.swap(device, turn),
+            "wipe" => self.wipe(device, turn),
+            "suspend" => self.suspend(device, turn),
+            "load" => self.load(device, Mood::Rough, turn).map(drop),
+            "clear" => clear(device, turn),
+            "wrong table" => self.load_wrong(device, turn),
+            "message" => self.message(device, turn),
+            "query" => query(device, turn),
+            "spare" => self.use_spare(turn),
+            _ => self.observe(device, turn),
+        }
     }
 
     /// Loads a table that maps the same; whether it was taken.
     fn load(&mut self, device: usize, mood: Mood, turn: &mut Turn<'_, '_>) -> Result<bool, String> {
+        self.load_in(("table", 0), device, mood, turn)
+    }
+
+    /// The same, with its table in a scope of the deed.
+    fn load_in(
+        &mut self,
+        (scope, number): (&'static str, u64),
+        device: usize,
+        mood: Mood,
+        turn: &mut Turn<'_, '_>,
+    ) -> Result<bool, String> {
         let Turn { ledger, tables, io } = turn;
         // What others are to be built on has to be whole when they are.
         let is_used = io.stack.above(tables.devices[device].id).is_some();
         let is_base = tables.layouts.has_users(device) && !is_used;
         let mood = if is_base { Mood::Calm } else { mood };
-        let (text, lines) = draw_table(&tables.layouts, device, mood, &mut self.rng);
+        let table = |choices: &mut Choices| choose_table(&tables.layouts, device, mood, choices);
+        let (text, lines) = self.agenda.choices.scoped(scope, number, table);
         let name = tables.name(device);
         match tables.load(io.stack, &name, &text) {
             Ok(()) => {
@@ -306,15 +342,19 @@ impl TableOperator {
     }
 
     fn swap(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
-        let mood = some(&mut self.rng, &[Mood::Calm, Mood::Rough, Mood::Rough, Mood::Dead]);
+        let mood = self.agenda.choices.one("mood", &[Mood::Calm, Mood::Rough, Mood::Rough, Mood::Dead]);
         let state = turn.tables.devices[device].state;
         match state {
-            DeviceState::Swapping(ticket, _) | DeviceState::Stopping(ticket, _) if self.rng.chance(1, 6) => {
+            DeviceState::Swapping(ticket, _) | DeviceState::Stopping(ticket, _)
+                if self.agenda.choices.chance("cancels", 1, 6) =>
+            {
                 cancel(device, ticket, turn);
                 Ok(())
             }
             // The newest table goes in.
-            DeviceState::Swapping(..) if self.rng.chance(1, 4) => self.load(device, mood, turn).map(drop),
+            DeviceState::Swapping(..) if self.agenda.choices.chance("loads-newer", 1, 4) => {
+                self.load(device, mood, turn).map(drop)
+            }
             DeviceState::Swapping(..) | DeviceState::Stopping(..) => refuse_while_busy(device, turn),
             DeviceState::Live | DeviceState::Stopped(_) if self.load(device, mood, turn)? => self.resume(device, turn),
             DeviceState::Live | DeviceState::Stopped(_) => Ok(()),
@@ -323,7 +363,7 @@ impl TableOperator {
 
     /// Has the inactive table go in, or a suspended device go on.
     fn resume(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
-        let noflush = self.rng.chance(1, 3);
+        let noflush = self.agenda.choices.chance("resume-noflush", 1, 3);
         let (name, Device { id, state, .. }) = (turn.tables.name(device), &mut turn.tables.devices[device]);
         let since = if let DeviceState::Stopped(since) = state { *since } else { turn.io.now() };
         turn.ledger.suspended.retain(|suspended| suspended != id);
@@ -334,7 +374,7 @@ impl TableOperator {
     }
 
     fn suspend(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
-        let (name, noflush) = (turn.tables.name(device), self.rng.chance(1, 2));
+        let (name, noflush) = (turn.tables.name(device), self.agenda.choices.chance("noflush", 1, 2));
         let Device { id, state, .. } = &mut turn.tables.devices[device];
         match state {
             DeviceState::Stopped(_) => self.resume(device, turn),
@@ -373,7 +413,7 @@ impl TableOperator {
     fn load_wrong(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
         let Turn { ledger, tables, io } = turn;
         let is_used = io.stack.relied_on_by(tables.devices[device].id).is_some();
-        let (what, text) = draw_wrong(&tables.layouts, (device, is_used), &mut self.rng);
+        let (what, text) = choose_wrong(&tables.layouts, (device, is_used), &mut self.agenda.choices);
         ledger.log.note(what);
         let name = tables.name(device);
         let shown = |tables: &Tables, stack: &Stack| {
@@ -391,12 +431,12 @@ impl TableOperator {
 
     /// Says something to a target.
     fn message(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
-        let Turn { tables, io, .. } = turn;
+        let (Turn { tables, io, .. }, choices) = (turn, &mut self.agenda.choices);
         let lines = &tables.devices[device].live;
-        let line = lines[self.rng.below(lines.len() as u64) as usize].clone();
+        let line = lines[choices.below("line", lines.len() as u64) as usize].clone();
         let messages: Vec<&str> = line.messages.split(", ").collect();
-        let words = if line.messages.is_empty() { "hello" } else { some(&mut self.rng, &messages) };
-        let sector = line.start + self.rng.below(line.len);
+        let words = if line.messages.is_empty() { "hello" } else { choices.one("message", &messages) };
+        let sector = line.start + choices.below("sector", line.len);
         let words: Vec<&str> = words.split(' ').collect();
         let (name, now) = (tables.name(device), io.now());
         match tables.mapper.message(&name, sector, &words, (io.stack, now)) {
@@ -409,7 +449,7 @@ impl TableOperator {
 
     /// Statistics of a device are turned on, read, and turned off.
     fn observe(&mut self, device: usize, turn: &mut Turn<'_, '_>) -> Outcome {
-        let (name, now) = (turn.tables.name(device), turn.io.now());
+        let (name, now, choices) = (turn.tables.name(device), turn.io.now(), &mut self.agenda.choices);
         let mut say = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
             turn.tables.mapper.message(&name, 0, &words, (turn.io.stack, now))
@@ -417,8 +457,8 @@ impl TableOperator {
         let regions = say("@stats_list").map(|list| list.lines().count());
         // The first region has number 0, and so has the next one after it is gone.
         let said = match regions {
-            Ok(0) => say(some(&mut self.rng, &["@stats_create - /4", "@stats_create - 100 1 precise_timestamps"])),
-            Ok(_) => say(some(&mut self.rng, &["@stats_print 0", "@stats_clear 0", "@stats_delete 0"])),
+            Ok(0) => say(choices.one("create", &["@stats_create - /4", "@stats_create - 100 1 precise_timestamps"])),
+            Ok(_) => say(choices.one("use", &["@stats_print 0", "@stats_clear 0", "@stats_delete 0"])),
             Err(error) => Err(error),
         };
         said.map(drop).map_err(|error| format!("{name} does not keep statistics: {error}"))
@@ -426,12 +466,12 @@ impl TableOperator {
 
     /// A device that nobody uses comes and goes.
     fn use_spare(&mut self, turn: &mut Turn<'_, '_>) -> Outcome {
-        let Turn { ledger, tables, io } = turn;
-        let disk = self.rng.below(tables.layouts.disks.len() as u64) as usize;
-        let (below, deferred) = (tables.layouts.name(disk).to_string(), self.rng.chance(1, 2));
+        let (Turn { ledger, tables, io }, choices) = (turn, &mut self.agenda.choices);
+        let disk = choices.below("disk", tables.layouts.disks.len() as u64) as usize;
+        let (below, deferred) = (tables.layouts.name(disk).to_string(), choices.chance("deferred", 1, 2));
         let Ok(info) = tables.mapper.info(SPARE, io.stack) else {
             let len = io.limits(tables.disks[disk]).capacity;
-            let target = some(&mut self.rng, &["linear", "error", "zero"]);
+            let target = choices.one("target", &["linear", "error", "zero"]);
             let place = if target == "zero" { String::new() } else { format!("{below} 0") };
             ledger.log.note(target);
             let made = tables.mapper.create(SPARE, "").and_then(|()| {
@@ -502,9 +542,9 @@ impl TableOperator {
         if matches!(turn.tables.devices[device].state, DeviceState::Swapping(..) | DeviceState::Stopping(..)) {
             return Ok(());
         }
-        for _ in 0..MOST_TRIES {
+        for number in 0..MAX_TRIES {
             // Other lines may have limits that are refused.
-            if self.load(device, Mood::Calm, turn)? {
+            if self.load_in(("calm-table", number), device, Mood::Calm, turn)? {
                 return self.resume(device, turn);
             }
         }
@@ -613,7 +653,9 @@ mod tests {
     use super::super::layout::{Form, Layout, Run};
     use super::super::{Profile, Scenario, SwarmOptions};
     use super::*;
+    use crate::choices::Origin;
     use crate::disk::CrashConfig;
+    use shingle_core::random::Rng;
 
     /// Device `m1` on all of `m0`, and that on all of a regular disk but its first block: there `log-writes` could stand,
     /// which takes discards by itself.
@@ -672,11 +714,11 @@ mod tests {
     /// Runs a builder, and returns which discards both devices take in the end.
     fn build_and_calm_down(seed: u64, resumes: bool) -> [Option<u32>; 2] {
         let options = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
-        let mut run = super::super::Run::new(0, &options);
+        let mut run = super::super::Run::new(0, &options, &Origin::Seed);
         run.scenario = Scenario { layouts: two_on_a_disk(), ..run.scenario };
         let (mut world, (_, tables)) = run.build(None).unwrap();
         let habits = TableHabits { pace: Duration::from_millis(1), swaps: None, meddle: None };
-        let operator = TableOperator::new(run.shared.clone(), tables.unwrap(), Rng::new(seed), habits);
+        let operator = TableOperator::new(run.shared.clone(), tables.unwrap(), Choices::new(Rng::new(seed)), habits);
         let builder = world.add(Box::new(Builder { operator, resumes, step: 0 }));
         run.watch(&mut world).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         let tables = world.actor::<Builder>(builder).unwrap().operator.tables.clone();

@@ -24,6 +24,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 use shingle_host::disk::zoned_blk::{self, Parts, ZonedBlk};
 use shingle_host::helper::{Calls, Helper};
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, CrashDisk, Discipline, Medium, Powered};
 use shingle_sim::fault::FaultPlan;
 use shingle_sys::zoned_block::ZoneCommand;
@@ -501,9 +502,14 @@ struct SimulatedBlk {
 }
 
 /// Makes a disk as a swarm wants it, on a kernel with a bug.
-pub fn make(config: &CrashConfig, seed: u64, left: Option<Box<dyn Any>>, bug: Bug) -> Result<Box<dyn Powered>, String> {
+pub fn make(
+    config: &CrashConfig,
+    mut choices: Choices,
+    left: Option<Box<dyn Any>>,
+    bug: Bug,
+) -> Result<Box<dyn Powered>, String> {
     let medium = left.and_then(|left| left.downcast::<Medium>().ok()).map(|medium| *medium);
-    let mut rng = Rng::new(seed);
+    let mut rng = choices.rng().clone();
     let drive = CrashDisk::restart(config.clone(), FaultPlan::none(), rng.draw(), medium);
     let drive = drive.map_err(|error| error.to_string())?;
     let reported: Vec<Zone> = drive.zones().zones(Sector::ZERO).collect();
@@ -653,11 +659,11 @@ impl Powered for SimulatedBlk {
         self.kernel.kernel().drive.has_failed(zone)
     }
 
-    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
-        self.queue.0.borrow_mut().cut_power(rng);
-        if rng.chance(1, 2) {
+    fn cut_power(&self, choices: &mut Choices) -> Box<dyn Any> {
+        self.queue.0.borrow_mut().cut_power(choices.rng());
+        if choices.rng().chance(1, 2) {
             let _ = self.calls.next();
         }
-        Box::new(self.kernel.kernel().drive.cut_power(rng))
+        Box::new(self.kernel.kernel().drive.cut_power(choices))
     }
 }

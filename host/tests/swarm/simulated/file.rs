@@ -124,7 +124,8 @@ pub fn audit(volume: &mut Volume, rng: &mut Rng, left: Tree) -> Result<(), Strin
 }
 
 pub fn kernel(tree: Tree, rng: &mut Rng, bug: Bug) -> Shared {
-    let mut kernel = Kernel::new(tree, rng.below(u64::MAX), (Duration::from_micros(10), Duration::from_micros(500)));
+    let mut kernel =
+        Kernel::new(tree, Rng::new(rng.below(u64::MAX)), (Duration::from_micros(10), Duration::from_micros(500)));
     (kernel.sector, kernel.bug) = (BLOCK_BYTES, bug);
     kernel.direct = rng.chance(1, 2).then_some((NOWHERE, 512));
     Shared(Rc::new(RefCell::new(kernel)))

@@ -138,8 +138,7 @@ const EOPNOTSUPP: i32 = 95;
 const ECANCELED: i32 = 125;
 
 impl Kernel {
-    pub fn new(tree: Tree, seed: u64, (fastest, slowest): (Duration, Duration)) -> Self {
-        let mut rng = Rng::new(seed);
+    pub fn new(tree: Tree, mut rng: Rng, (fastest, slowest): (Duration, Duration)) -> Self {
         let mut new = Self {
             open: BTreeMap::new(),
             zones: BTreeMap::new(),

@@ -33,10 +33,10 @@ use std::rc::Rc;
 
 use kernel::{Bug, KERNEL, Kernel, Shared};
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op};
-use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 use shingle_core::zone::{Condition, ResourceLimits, ZoneNo};
 use shingle_host::disk::zoned_dir::{self, Options, Shape, ZonedDir};
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, Powered};
 use shingle_sim::fault::FaultPlan;
 use shingle_sys::RingHandle;
@@ -63,13 +63,18 @@ pub struct SimulatedDir {
 }
 
 /// Makes a disk as a swarm wants it, on a kernel with a bug.
-pub fn make(config: &CrashConfig, seed: u64, left: Option<Box<dyn Any>>, bug: Bug) -> Result<Box<dyn Powered>, String> {
+pub fn make(
+    config: &CrashConfig,
+    mut choices: Choices,
+    left: Option<Box<dyn Any>>,
+    bug: Bug,
+) -> Result<Box<dyn Powered>, String> {
     let is_new = left.is_none();
     let tree = match left {
         Some(left) => *left.downcast::<Tree>().map_err(|_| "what is left is no tree")?,
         None => Tree::new(config.block_bytes as usize),
     };
-    let mut kernel = Kernel::new(tree, seed, (config.fastest, config.slowest));
+    let mut kernel = Kernel::new(tree, choices.rng().clone(), (config.fastest, config.slowest));
     let most_files = 1 + kernel.rng.below(4) as usize;
     kernel.bug = bug;
     let kernel = Shared(Rc::new(RefCell::new(kernel)));
@@ -165,7 +170,7 @@ impl Powered for SimulatedDir {
         self.faults_in(zone) > 0 && (given_up || has_lost)
     }
 
-    fn cut_power(&self, rng: &mut Rng) -> Box<dyn Any> {
-        Box::new(self.kernel.0.borrow().cut_power(rng))
+    fn cut_power(&self, choices: &mut Choices) -> Box<dyn Any> {
+        Box::new(self.kernel.0.borrow().cut_power(choices.rng()))
     }
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Limits, Op, Status};
 use shingle_core::random::Rng;
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashDisk, Medium};
 
 /// The disk.
@@ -16,7 +17,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn cut_power(&self, rng: &mut Rng) -> Medium {
-        self.disk.cut_power(rng)
+        Choices::of(rng, |choices| self.disk.cut_power(choices))
     }
 }
 

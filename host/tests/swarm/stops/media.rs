@@ -7,6 +7,7 @@ use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format as dmz;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, CrashDisk, Medium};
 use shingle_sim::fault::FaultPlan;
 use shingle_sim::volume::BLOCK_SECTORS;
@@ -45,7 +46,7 @@ pub fn format(kind: Kind, configs: &[CrashConfig], rng: &mut Rng) -> Result<(u32
         }
     };
     let disks = disks.iter().filter_map(|id| stack.device::<CrashDisk>(*id));
-    Ok((blocks, disks.map(|disk| disk.cut_power(rng)).collect()))
+    Ok((blocks, disks.map(|disk| Choices::of(rng, |choices| disk.cut_power(choices))).collect()))
 }
 
 /// Looks at what a clean stop has left: a volume in order, of which a start has nothing to read again.

@@ -11,6 +11,7 @@ use shingle_core::time::Duration;
 use shingle_core::zone::ZoneGeometry;
 use shingle_host::devices::Named;
 use shingle_host::shard::Shard;
+use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, Medium};
 use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume};
 
@@ -57,7 +58,8 @@ impl Scene {
         }
         scene.raise(rng);
         for (_, config) in &scene.disks[left.len()..] {
-            left.push(media::power_on(config, None, rng)?.cut_power(rng));
+            let disk = media::power_on(config, None, rng)?;
+            left.push(Choices::of(rng, |choices| disk.cut_power(choices)));
         }
         Ok((scene, left))
     }

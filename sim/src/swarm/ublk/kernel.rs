@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use super::pages::Pages;
 use super::promises::Note;
+use crate::choices::Choices;
 use shingle_core::block::{Data, Op, Status};
 use shingle_core::frontend::ublk::{Descriptor, UserCopy, ZONE_BYTES};
-use shingle_core::random::Rng;
 
 /// Words of a sector.
 const SECTOR_WORDS: usize = 64;
@@ -130,18 +130,18 @@ impl Kernel {
     }
 
     /// Gives any request that may go any tag that is free.
-    pub fn dispatch(&mut self, rng: &mut Rng) -> Option<(u32, u64, Descriptor)> {
+    pub fn dispatch(&mut self, choices: &mut Choices) -> Option<(u32, u64, Descriptor)> {
         let ready: Vec<usize> = (0..self.queue.len()).filter(|at| self.may_go(&self.queue[*at].1)).collect();
         let free: Vec<usize> = (0..self.tags.len()).filter(|tag| self.tags[*tag].is_none()).collect();
         if ready.is_empty() || free.is_empty() {
             return None;
         }
-        let (wanted, request) = self.queue.remove(ready[rng.below(ready.len() as u64) as usize]);
+        let (wanted, request) = self.queue.remove(ready[choices.below("which", ready.len() as u64) as usize]);
         let tag = wanted.filter(|tag| free.contains(tag));
-        let tag = tag.unwrap_or_else(|| free[rng.below(free.len() as u64) as usize]);
+        let tag = tag.unwrap_or_else(|| free[choices.below("tag", free.len() as u64) as usize]);
         let (id, mut descriptor) = (request.id, request.descriptor());
         self.pages[tag].fill(&request.brings(), self.unit_words);
-        let is_registered = self.registers && rng.chance(3, 4);
+        let is_registered = self.registers && choices.usual("is-registered", 3, 4);
         self.pages[tag].register(is_registered);
         if self.registers && !is_registered {
             descriptor.operation |= UNREGISTERED;

@@ -13,12 +13,12 @@ use super::super::volumes;
 use super::kernel::Kernel;
 use super::pages::{Finder, Pages};
 use super::scenario::{Backing, Scenario};
+use crate::choices::Choices;
 use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use shingle_core::block::{BlockDevice as _, Buffer, DeviceId, Event, Limits, Memory, PortId, RemoteMemory, Stack};
 use shingle_core::frontend::ublk::{Next, RecordsShape, Session, SessionShape, Unflushed, ZoneRecords, log_bytes};
 use shingle_core::plug::ZonePlug;
-use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// What outlives a server: the disks, and memory.
@@ -35,16 +35,17 @@ pub(super) struct Left {
 
 impl Left {
     /// Disks that were never used.
-    pub fn new(scenario: &Scenario, rng: &mut Rng) -> Result<Self, String> {
+    pub fn new(scenario: &Scenario, choices: &mut Choices) -> Result<Self, String> {
         let (disks, blocks) = match &scenario.backing {
             Backing::Zoned(disk) | Backing::Forgetful(disk) => {
-                let disk = CrashDisk::new(disk.clone(), FaultPlan::none(), rng.draw());
+                let disk = CrashDisk::power_on(disk.clone(), FaultPlan::none(), choices.fork("disk", 1), None);
                 (vec![disk.map_err(|error| error.to_string())?], 0)
             }
             Backing::DmZoned(seed) => {
-                let (configs, _, media, blocks) = volumes::draw_set(*seed, rng)?;
-                let disks = configs.into_iter().zip(media).map(|(config, medium)| {
-                    CrashDisk::restart(config, FaultPlan::none(), rng.draw(), medium).map_err(|error| error.to_string())
+                let (configs, _, media, blocks) = volumes::draw_set(*seed, choices)?;
+                let disks = (1..).zip(configs.into_iter().zip(media)).map(|(number, (config, medium))| {
+                    let choices = choices.fork("disk", number);
+                    CrashDisk::power_on(config, FaultPlan::none(), choices, medium).map_err(|error| error.to_string())
                 });
                 (disks.collect::<Result<Vec<_>, _>>()?, blocks)
             }
@@ -131,8 +132,8 @@ impl Machine {
     }
 
     /// Hands a request over; returns its tag and its number.
-    pub fn begin(&mut self, kernel: &mut Kernel, rng: &mut Rng) -> Option<(u32, u64)> {
-        let (tag, id, descriptor) = kernel.dispatch(rng)?;
+    pub fn begin(&mut self, kernel: &mut Kernel, choices: &mut Choices) -> Option<(u32, u64)> {
+        let (tag, id, descriptor) = kernel.dispatch(choices)?;
         self.session.handle_request(tag, descriptor, kernel);
         self.collect();
         Some((tag, id))
@@ -167,25 +168,29 @@ impl Machine {
     }
 
     /// The process is killed: what its disks are then.
-    pub fn kill(&self, scenario: &Scenario, rng: &mut Rng) -> Result<Vec<CrashDisk>, String> {
+    pub fn kill(&self, scenario: &Scenario, choices: &mut Choices) -> Result<Vec<CrashDisk>, String> {
         if matches!(scenario.backing, Backing::Forgetful(_)) {
-            return self.cut_power(scenario, rng);
+            return self.cut_power(scenario, choices);
         }
-        Ok(self.on_disks().map(|disk| disk.kill(rng)).collect())
+        let disks = (1..).zip(self.on_disks());
+        Ok(disks.map(|(number, disk)| choices.scoped("disk", number, |choices| disk.kill(choices))).collect())
     }
 
     /// The power goes, and is back: what is left on the disks.
-    pub fn cut_power(&self, scenario: &Scenario, rng: &mut Rng) -> Result<Vec<CrashDisk>, String> {
-        let restart = |disk: &CrashDisk| {
-            let medium: Medium = disk.cut_power(rng);
-            let mut fresh = CrashDisk::restart(disk.config().clone(), FaultPlan::none(), rng.draw(), medium)
-                .map_err(|error| error.to_string())?;
+    pub fn cut_power(&self, scenario: &Scenario, choices: &mut Choices) -> Result<Vec<CrashDisk>, String> {
+        let restart = |(number, disk): (u64, &CrashDisk)| {
+            let (config, plan) = (disk.config().clone(), FaultPlan::none());
+            let fresh = choices.scoped("disk", number, |choices| {
+                let medium: Medium = disk.cut_power(choices);
+                CrashDisk::power_on(config, plan, choices.fork("disk", 0), medium)
+            });
+            let mut fresh = fresh.map_err(|error| error.to_string())?;
             if disk.limits().zoned.is_some() && matches!(scenario.backing, Backing::Zoned(_)) {
                 fresh.expect(discipline(scenario.plug.policy, disk.config().rotational));
             }
             Ok(fresh)
         };
-        self.on_disks().map(restart).collect()
+        (1..).zip(self.on_disks()).map(restart).collect()
     }
 }
 

@@ -31,6 +31,7 @@ use alloc::string::{String, ToString};
 use super::base::{Log, TraceSum, between};
 use super::options::SwarmOptions;
 use super::outcome::{Failure, Report};
+use crate::choices::{Choices, Origin, choices_by_name};
 use crate::model::{Rule, Violation};
 use kernel::{Kernel, Request};
 use machine::{Left, Machine};
@@ -45,13 +46,14 @@ use users::Users;
 const PATIENCE: u64 = 200_000;
 
 /// Runs one seed.
-pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
-    let scenario = Scenario::draw(seed);
+pub(super) fn run(seed: u64, options: &SwarmOptions, origin: &Origin) -> Result<Report, Box<Failure>> {
+    let scenario = Scenario::draw(seed).pinned(&mut Choices::root(Rng::new(seed), origin, "scenario"));
     let trace = TraceSum { sum: seed, events: 0, text: options.trace.then(String::new) };
     let left = options.ops.map_or(scenario.ops, |ops| ops.min(scenario.ops));
     let mut log = Log { left, trace, ..Log::default() };
     let mut life = 0;
-    let outcome = Run::new(seed, options, &scenario).and_then(|mut run| {
+    let choices = Choices::root(Rng::new(seed).fork(), origin, "run");
+    let outcome = Run::new(choices, options, &scenario).and_then(|mut run| {
         let outcome = run.play(&mut log);
         life = run.report.cuts + run.report.kills + 1;
         outcome.map(|()| run.report)
@@ -71,7 +73,7 @@ pub(super) fn describe(seed: u64) -> String {
 struct Run<'a> {
     options: &'a SwarmOptions,
     scenario: &'a Scenario,
-    rng: Rng,
+    choices: Choices,
     kernel: Kernel,
     promises: Promises,
     users: Users,
@@ -86,7 +88,7 @@ struct Run<'a> {
 }
 
 /// What can happen next.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Use,
     Begin,
@@ -95,11 +97,12 @@ enum Step {
     Wait,
 }
 
+choices_by_name!(Step);
+
 impl<'a> Run<'a> {
-    fn new(seed: u64, options: &'a SwarmOptions, scenario: &'a Scenario) -> Result<Self, Violation> {
-        let mut rng = Rng::new(seed).fork();
+    fn new(mut choices: Choices, options: &'a SwarmOptions, scenario: &'a Scenario) -> Result<Self, Violation> {
         let broken = |what: String| Violation { rule: Rule::Accepted, at: shingle_core::time::Instant::ZERO, what };
-        let mut left = Left::new(scenario, &mut rng).map_err(broken)?;
+        let mut left = Left::new(scenario, &mut choices).map_err(broken)?;
         let machine = Machine::start(scenario, &mut left, gone(options)).map_err(broken)?;
         let limits = machine.limits();
         let mut promises = match (&scenario.backing, limits.zoned.as_ref()) {
@@ -117,11 +120,11 @@ impl<'a> Run<'a> {
         promises.is_write_through = !limits.write_cache;
         let kernel = Kernel::new(scenario.unit, left.pages.clone(), scenario.registers);
         let users = Users::new(limits, scenario);
-        let until_kill = Some(between(&mut rng, 1, scenario.apart));
+        let until_kill = Some(between(choices.rng(), 1, scenario.apart));
         let mut run = Self {
             options,
             scenario,
-            rng,
+            choices,
             kernel,
             promises,
             users,
@@ -178,11 +181,9 @@ impl<'a> Run<'a> {
             if steps > PATIENCE {
                 return Err(self.stuck());
             }
-            if let Some(steps) = &mut self.until_kill {
-                *steps -= 1;
-                if *steps == 0 {
-                    self.kill(log)?;
-                }
+            self.until_kill = self.until_kill.map(|steps| steps.saturating_sub(1));
+            if self.choices.pin("kill", false, self.until_kill == Some(0)) {
+                self.kill(log)?;
             }
         }
         Ok(())
@@ -213,21 +214,38 @@ impl<'a> Run<'a> {
             (Step::Complete, self.machine.has_completion(), 6),
             (Step::Wait, true, 3),
         ];
-        let mut at = self.rng.below(steps.iter().filter(|(_, can, _)| *can).map(|(.., weight)| weight).sum());
-        for (step, _, weight) in steps.into_iter().filter(|(_, can, _)| *can) {
-            if at < weight {
-                return self.take(step, log);
-            }
-            at -= weight;
+        let step = self.choose_step(&steps, log);
+        // What is recorded may not be possible in another scenario.
+        let can = steps.iter().any(|(possible, can, _)| *can && *possible == step);
+        if can { self.take(step, log) } else { Ok(()) }
+    }
+
+    /// The next step, of those that are possible, as often as their weights say. Behind the end of a recording all that was begun comes to
+    /// its end.
+    fn choose_step(&mut self, steps: &[(Step, bool, u64); 5], log: &mut Log) -> Step {
+        let possible = || steps.iter().filter(|(_, can, _)| *can);
+        if self.choices.next_item("step").is_none() {
+            log.left = 0;
+            let begun = [Step::DoNext, Step::Complete, Step::Begin, Step::Use];
+            return begun.into_iter().find(|step| possible().any(|(other, ..)| other == step)).unwrap_or(Step::Wait);
         }
-        Ok(())
+        let weights: u64 = possible().map(|(.., weight)| weight).sum();
+        self.choices.decide("do", (Step::Wait, &steps.map(|(step, ..)| step)), |rng| {
+            let mut at = rng.below(weights);
+            let drawn = possible().find(|(.., weight)| {
+                let hit = at < *weight;
+                at = at.saturating_sub(*weight);
+                hit
+            });
+            drawn.map_or(Step::Wait, |(step, ..)| *step)
+        })
     }
 
     fn take(&mut self, step: Step, log: &mut Log) -> Verdict {
         match step {
             Step::Use => self.use_it(log),
             Step::Begin => {
-                let begun = self.machine.begin(&mut self.kernel, &mut self.rng);
+                let begun = self.machine.begin(&mut self.kernel, &mut self.choices);
                 begun.into_iter().for_each(|(tag, id)| log.trace.line(&format!("tag {tag} has request {id}")));
             }
             Step::Complete => self.machine.complete(&mut self.kernel),
@@ -251,11 +269,11 @@ impl<'a> Run<'a> {
         let is_scripted = !self.script.is_empty();
         let drawn = match self.script.pop_front() {
             Some(request) => Some(request),
-            None => self.users.draw(self.scenario, (&self.kernel, &mut self.promises), &mut self.rng),
+            None => self.users.draw(self.scenario, (&self.kernel, &mut self.promises), &mut self.choices),
         };
         let Some(mut request) = drawn else {
             // There are users that have nothing left to do: all zones are full.
-            log.left -= u64::from(self.rng.chance(1, 20));
+            log.left -= u64::from(self.choices.chance("has-enough", 1, 20));
             return;
         };
         if !is_scripted {
@@ -293,21 +311,22 @@ impl<'a> Run<'a> {
 
     /// The server is killed, or the power goes, and it is started again.
     fn kill(&mut self, log: &mut Log) -> Result<(), Violation> {
-        let (scenario, rng) = (self.scenario, &mut self.rng);
+        let (scenario, choices) = (self.scenario, &mut self.choices);
         let broken = |what: String| Violation { rule: Rule::Accepted, at: shingle_core::time::Instant::ZERO, what };
-        let is_cut = rng.chance(scenario.cuts, 100);
+        let is_cut = choices.chance("power-cut", scenario.cuts, 100);
         log.trace.line(if is_cut { "the power goes" } else { "killed" });
         let has = self.kernel.sent().map(|request| request.id).collect::<alloc::vec::Vec<_>>();
         log.trace.line(&format!("with {has:?} unanswered"));
-        self.kills_left -= 1;
+        self.kills_left = self.kills_left.saturating_sub(1);
+        let rng = choices.rng();
         let soon = rng.chance(1, 4);
         self.until_kill = (self.kills_left > 0).then(|| between(rng, 1, if soon { 15 } else { scenario.apart }));
         self.report.virtual_time.0 += self.machine.now.0;
         if is_cut {
             self.report.cuts += 1;
-            self.left.disks = self.machine.cut_power(scenario, rng).map_err(broken)?;
+            self.left.disks = self.machine.cut_power(scenario, choices).map_err(broken)?;
             self.left.owner += 1;
-            if rng.chance(1, 2) {
+            if choices.chance("loses-memory", 1, 2) {
                 self.left.memory = None;
             }
             self.promises.power_cut(self.kernel.pending());
@@ -316,9 +335,9 @@ impl<'a> Run<'a> {
             self.script.clear();
         } else {
             self.report.kills += 1;
-            self.left.disks = self.machine.kill(scenario, rng).map_err(broken)?;
-            let keeps_tags = rng.chance(scenario.same_tags, 100);
-            let merge = rng.chance(1, 2).then_some(scenario.longest * scenario.unit);
+            self.left.disks = self.machine.kill(scenario, choices).map_err(broken)?;
+            let keeps_tags = choices.chance("keeps-tags", scenario.same_tags, 100);
+            let merge = choices.chance("merges", 1, 2).then_some(scenario.longest * scenario.unit);
             self.kernel.reissue(keeps_tags, merge);
         }
         self.machine = Machine::start(scenario, &mut self.left, gone(self.options)).map_err(broken)?;

@@ -2,6 +2,7 @@
 
 use super::super::base::{between, leave_out, some};
 use super::super::{Profile, volumes};
+use crate::choices::{Choice, Choices};
 use crate::disk::CrashConfig;
 use shingle_core::plug::{Append, PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
@@ -28,6 +29,18 @@ pub(super) enum Sameness {
     Same(u64),
     /// Both.
     Mixed,
+}
+
+/// `Same(90)`.
+impl Choice for Sameness {
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        let value = word.strip_prefix("Same(").and_then(|word| word.strip_suffix(')'));
+        match (word, value) {
+            ("Unique", _) => Some(Self::Unique),
+            ("Mixed", _) => Some(Self::Mixed),
+            (_, value) => value?.parse().ok().map(Self::Same),
+        }
+    }
 }
 
 /// What users do, in this order: write, append, read, flush, zeroes, discard, reset, finish, reset all, report.
@@ -78,10 +91,7 @@ impl Scenario {
         };
         let policies = [WritePolicy::Plug, WritePolicy::Plug, WritePolicy::Qd1, WritePolicy::Elevator];
         let append = if rng.chance(1, 2) { Append::Native } else { Append::Emulated };
-        let unit = match &backing {
-            Backing::Zoned(disk) | Backing::Forgetful(disk) => disk.block_bytes / 512,
-            Backing::DmZoned(_) => 8,
-        };
+        let unit = unit_of(&backing);
         let ops = some(rng, &[30, 100, 300]);
         Self {
             plug: PlugOptions { policy: some(rng, &policies), append, ..PlugOptions::default() },
@@ -112,10 +122,67 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// The scenario with each value recorded, or replaced by the recorded one. Values that only lead to requests, kills and power cuts are not:
+    /// those are recorded themselves.
+    #[must_use]
+    pub fn pinned(self, choices: &mut Choices) -> Self {
+        let seed = if let Backing::DmZoned(seed) = self.backing { Some(seed) } else { None };
+        let backing = match (choices.pin("dm-zoned", None, seed), self.backing) {
+            (Some(seed), _) => Backing::DmZoned(seed),
+            (None, Backing::Zoned(disk) | Backing::Forgetful(disk)) => {
+                choices.scoped("disk", 1, |choices| pinned_disk(disk.pinned(choices)))
+            }
+            (None, Backing::DmZoned(_)) => Backing::Zoned(calm_disk()),
+        };
+        let (policy, append) = (self.plug.policy, self.plug.append);
+        let policy = choices.pin("policy", WritePolicy::Plug, policy);
+        let append = choices.decide("append", (Append::Native, &[Append::Native, Append::Emulated]), |_| append);
+        Self {
+            plug: PlugOptions { policy: if policy.orders() { policy } else { WritePolicy::Plug }, append, ..self.plug },
+            unit: unit_of(&backing),
+            longest: choices.pin("longest", 1, self.longest).max(1),
+            tags: choices.pin("tags", 4, self.tags).max(1),
+            depth: choices.pin("depth", 4, self.depth).max(1),
+            races: choices.pin("races", false, self.races),
+            log: choices.pin("log", 12, self.log).max(2),
+            span: choices.pin("span", 8, self.span).max(1),
+            ops: choices.pin("requests", u64::MAX, self.ops),
+            registers: choices.pin("registers", false, self.registers) && !matches!(backing, Backing::DmZoned(_)),
+            backing,
+            ..self
+        }
+    }
+
     /// Longest request, in bytes; a report of all zones is no longer.
     pub fn io_bytes(&self) -> u32 {
         self.longest * self.unit * 512
     }
+}
+
+/// Sectors of a block.
+fn unit_of(backing: &Backing) -> u32 {
+    match backing {
+        Backing::Zoned(disk) | Backing::Forgetful(disk) => disk.block_bytes / 512,
+        Backing::DmZoned(_) => 8,
+    }
+}
+
+/// What a recorded disk is used for. One whose zones are not all alike, or more than a report has room for, is replaced.
+fn pinned_disk(disk: CrashConfig) -> Backing {
+    if disk.regular.is_some() {
+        return Backing::Forgetful(disk);
+    }
+    let (geometry, unit) = (&disk.geometry, disk.block_bytes / 512);
+    let (zone, capacity) = (geometry.zone_sectors(), geometry.zone_capacity());
+    let is_whole = geometry.capacity().is_multiple_of(zone.into()) && zone % unit == 0 && capacity % unit == 0;
+    Backing::Zoned(if is_whole && geometry.zones() <= MAX_ZONES { disk } else { calm_disk() })
+}
+
+/// Most zones of a recorded disk.
+const MAX_ZONES: u32 = 8;
+
+fn calm_disk() -> CrashConfig {
+    CrashConfig::new(ZoneGeometry::new(4 * 16, 16, 16, 0).expect("it is a shape"))
 }
 
 fn timed(disk: CrashConfig, rng: &mut Rng) -> CrashConfig {

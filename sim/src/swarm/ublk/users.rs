@@ -3,12 +3,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::base::{between, weighted};
 use super::kernel::{Kernel, Request};
 use super::promises::{Note, Promises};
 use super::scenario::{DEEDS, Sameness, Scenario};
+use crate::choices::{Choices, choices_by_name};
 use shingle_core::block::{Limits, Op};
-use shingle_core::random::Rng;
+
+choices_by_name!(Op);
 
 /// What is done to a device, in the order of the weights.
 const DEEDS_OF: [Op; DEEDS] = [
@@ -50,6 +51,12 @@ fn request(op: Op, sector: u64, count: u32) -> Request {
         is_again: false,
         note,
     }
+}
+
+/// Blocks of a request, at most so many.
+fn blocks_up_to(longest: u32, choices: &mut Choices) -> u64 {
+    let longest = u64::from(longest.max(1));
+    choices.between("blocks", 1, longest).clamp(1, longest)
 }
 
 impl Users {
@@ -105,9 +112,9 @@ impl Users {
         &mut self,
         scenario: &Scenario,
         (kernel, promises): (&Kernel, &mut Promises),
-        rng: &mut Rng,
+        choices: &mut Choices,
     ) -> Option<Request> {
-        let op = weighted(rng, &DEEDS_OF, &scenario.weights);
+        let op = choices.weighted("op", &DEEDS_OF, &scenario.weights);
         let zones = promises.zones.len() as u64;
         let mut drawn = match op {
             Op::Flush => self.is_cached.then(|| request(Op::Flush, 0, 0)),
@@ -116,28 +123,29 @@ impl Users {
                 let is_quiet = zones > 0 && promises.zones.iter().all(|zone| zone.in_flight == 0);
                 is_quiet.then(|| request(op, 0, 0))
             }
-            _ if zones > 0 && (promises.cells() == 0 || rng.chance(4, 5)) => {
-                self.in_zone(op, rng.below(zones) as usize, scenario, (kernel, promises), rng)
+            _ if zones > 0 && (promises.cells() == 0 || choices.usual("in-zone", 4, 5)) => {
+                let zone = choices.below("zone", zones) as usize;
+                self.in_zone(op, zone, scenario, (kernel, promises), choices)
             }
-            _ => self.anywhere(op, scenario, (kernel, promises), rng),
+            _ => self.anywhere(op, scenario, (kernel, promises), choices),
         }?;
         drawn.is_fua = self.is_cached
             && matches!(drawn.op, Op::Write | Op::ZoneAppend | Op::WriteZeroes)
-            && rng.chance(scenario.fua, 100);
+            && choices.chance("fua", scenario.fua, 100);
         if matches!(drawn.op, Op::Write | Op::ZoneAppend) {
-            drawn.values = self.values(scenario.sameness, drawn.count / scenario.unit, rng);
+            drawn.values = self.values(scenario.sameness, drawn.count / scenario.unit, choices);
         }
         Some(drawn)
     }
 
-    fn values(&self, sameness: Sameness, blocks: u32, rng: &mut Rng) -> Vec<u64> {
+    fn values(&self, sameness: Sameness, blocks: u32, choices: &mut Choices) -> Vec<u64> {
         let unique = (0..u64::from(blocks)).map(|block| (self.submitted + 1) << 16 | block);
-        match sameness {
-            Sameness::Unique => unique.collect(),
-            Sameness::Same(value) => vec![value; blocks as usize],
-            Sameness::Mixed if rng.chance(1, 2) => unique.collect(),
-            Sameness::Mixed => vec![0x77; blocks as usize],
-        }
+        let data = choices.decide("data", (Sameness::Unique, &[]), |rng| match sameness {
+            Sameness::Mixed if rng.chance(1, 2) => Sameness::Unique,
+            Sameness::Mixed => Sameness::Same(0x77),
+            sameness => sameness,
+        });
+        if let Sameness::Same(value) = data { vec![value; blocks as usize] } else { unique.collect() }
     }
 
     /// Of blocks that can be written anywhere; nobody else uses them at that time, but two may read.
@@ -146,7 +154,7 @@ impl Users {
         op: Op,
         scenario: &Scenario,
         (kernel, promises): (&Kernel, &Promises),
-        rng: &mut Rng,
+        choices: &mut Choices,
     ) -> Option<Request> {
         let is_known = match op {
             Op::WriteZeroes => self.has_zeroes,
@@ -154,8 +162,8 @@ impl Users {
             op => matches!(op, Op::Read | Op::Write),
         };
         let span = u64::from(promises.cells().min(scenario.span));
-        let count = between(rng, 1, u64::from(scenario.longest)).min(span);
-        let first = rng.below(span - count + 1);
+        let count = blocks_up_to(scenario.longest, choices).min(span);
+        let first = choices.below("block", span - count + 1);
         let unit = u64::from(scenario.unit);
         let wanted = request(op, first * unit, (count * unit) as u32);
         let collides = |other: &Request| {
@@ -172,18 +180,18 @@ impl Users {
         number: usize,
         scenario: &Scenario,
         (kernel, promises): (&Kernel, &mut Promises),
-        rng: &mut Rng,
+        choices: &mut Choices,
     ) -> Option<Request> {
         let (start, capacity, unit) = (promises.start_of(number), promises.capacity, scenario.unit);
         let zone = &mut promises.zones[number];
         if zone.appends != (op == Op::ZoneAppend) && zone.knows_pointer() && matches!(op, Op::Write | Op::ZoneAppend) {
-            if !rng.chance(1, 3) && zone.wp > 0 {
+            if !choices.chance("switches", 1, 3) && zone.wp > 0 {
                 return None;
             }
             zone.switch();
         }
         let longest = if op == Op::ZoneAppend { self.longest_append } else { scenario.longest };
-        let blocks = between(rng, 1, u64::from(longest.max(1))) as u32;
+        let blocks = blocks_up_to(longest, choices) as u32;
         match op {
             Op::Write if !zone.appends && !zone.is_resetting() && zone.takes(blocks, capacity) => {
                 let wanted = request(op, start + u64::from(zone.wp * unit), blocks * unit);
@@ -193,7 +201,7 @@ impl Users {
                 (!zone.is_resetting() || scenario.races).then(|| request(op, start, blocks * unit))
             }
             Op::Read => {
-                let first = rng.below(u64::from(capacity)) as u32;
+                let first = choices.below("block", u64::from(capacity)) as u32;
                 Some(request(op, start + u64::from(first * unit), blocks.min(capacity - first) * unit))
             }
             Op::ZoneReset if zone.in_flight == 0 => Some(request(op, start, 0)),

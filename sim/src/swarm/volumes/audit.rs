@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use super::host::{bio, memory_of};
 use super::ledger::{Ledger, Shared};
+use crate::choices::Choices;
 use crate::volume::{VolumeRequest, read_stamps};
 use crate::world::{Actor, Io};
 use shingle_core::block::{Completion, DeviceId, Op, Payload};
-use shingle_core::random::Rng;
 
 /// Reads that are in flight at once.
 const DEPTH: usize = 4;
@@ -26,13 +26,13 @@ pub(super) struct Auditor {
 
 impl Auditor {
     /// Reads everything in pieces of at most `piece` blocks, or with `sparing` one piece in four.
-    pub fn new(shared: Shared, device: DeviceId, after_cut: bool, (piece, sparing): (u32, Option<Rng>)) -> Self {
+    pub fn new(shared: Shared, device: DeviceId, after_cut: bool, (piece, sparing): (u32, Option<Choices>)) -> Self {
         let blocks = shared.borrow().volume.blocks();
         let starts = (0..blocks).step_by(piece as usize);
         let mut steps: VecDeque<_> =
             starts.map(|at| VolumeRequest::new(Op::Read, at, piece.min(blocks - at))).collect();
-        if let Some(mut rng) = sparing {
-            steps.retain(|_| rng.chance(1, 4));
+        if let Some(mut choices) = sparing {
+            steps.retain(|_| choices.usual("read", 1, 4));
         }
         Self { shared, device, after_cut, steps, pending: BTreeMap::new(), is_done: false }
     }

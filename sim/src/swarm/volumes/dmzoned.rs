@@ -11,6 +11,7 @@ use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::{add_plug, bare};
 use super::scenario::{Layout, Scenario, draw_dead, regular};
+use crate::choices::Choices;
 use crate::disk::{CrashConfig, CrashDisk};
 use crate::model::{Broken, Rule};
 use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume, VolumeRequest, read_stamps};
@@ -65,10 +66,10 @@ impl Kind for DmZoned {
         Layout { disks, dead, is_wiped: false }
     }
 
-    fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String> {
-        let mut drives = bare(scenario, None, rng)?;
-        let blocks = make_set(&mut drives, rng)?;
-        Ok((blocks, Some(drives.take(rng))))
+    fn format(&self, scenario: &Scenario, choices: &mut Choices) -> Result<(u32, Option<Media>), String> {
+        let mut drives = bare(scenario, None, choices.rng())?;
+        let blocks = make_set(&mut drives, choices)?;
+        Ok((blocks, Some(drives.take(choices))))
     }
 
     fn outlives_kills(&self) -> bool {
@@ -120,13 +121,13 @@ const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy
     set stream_percent 60";
 
 /// Makes a set of the disks. Returns the blocks of its volume.
-fn make_set(drives: &mut Drives, rng: &mut Rng) -> Result<u32, String> {
+fn make_set(drives: &mut Drives, choices: &mut Choices) -> Result<u32, String> {
     let disks = drives.disks.len();
     let mut media = drives.media()?;
     let chosen = format::Layout::choose(media.space(), None).map_err(|error| error.to_string())?;
     let (least, most) = (chosen.least_reserved(media.space()), chosen.most_reserved(media.space()));
-    let reserved = least + rng.below(u64::from(most.saturating_sub(least)).min(3) + 1) as u32;
-    let version = if disks == 1 && rng.chance(1, 4) { 1 } else { 2 };
+    let reserved = least + choices.below("reserved", u64::from(most.saturating_sub(least)).min(3) + 1) as u32;
+    let version = if disks == 1 && choices.chance("version-1", 1, 4) { 1 } else { 2 };
     let label = if version == 1 { Ok(Label::default()) } else { Label::new("swarm") };
     let mut options = FormatOptions {
         version,

@@ -4,10 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Media;
+use crate::choices::Choices;
 use crate::disk::CrashDisk;
 use crate::{StackMedia, StlMedia};
 use shingle_core::block::{DeviceId, Stack};
-use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// Disks, alone in a stack.
@@ -36,8 +36,9 @@ impl Drives {
     }
 
     /// What the disks hold.
-    pub fn take(&self, rng: &mut Rng) -> Media {
+    pub fn take(&self, choices: &mut Choices) -> Media {
         let disks = self.disks.iter().filter_map(|id| self.stack.device::<CrashDisk>(*id));
-        disks.map(|disk| disk.cut_power(rng)).collect()
+        let cut = |(number, disk): (u64, &CrashDisk)| choices.scoped("disk", number, |choices| disk.cut_power(choices));
+        (1..).zip(disks).map(cut).collect()
     }
 }

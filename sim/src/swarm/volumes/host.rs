@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::super::base::{FLAGS, draw_flags, weighted};
 use super::ledger::{Ledger, Shared};
 use super::scenario::{Deed, Habits};
+use crate::choices::Choices;
 use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, VolumeRequest, stamp};
 use crate::world::{Actor, Io};
 use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload};
@@ -19,9 +20,16 @@ use shingle_core::time::Duration;
 pub(super) struct Host {
     shared: Shared,
     device: DeviceId,
-    habits: Habits,
-    rng: Rng,
+    drafts: Drafts,
+    choices: Choices,
     pending: BTreeMap<u64, VolumeRequest>,
+    /// The recording that it follows has no further request.
+    has_ended: bool,
+}
+
+/// Draws requests.
+struct Drafts {
+    habits: Habits,
     /// What it will do before anything else.
     planned: VecDeque<VolumeRequest>,
     /// Where its streams go on.
@@ -30,17 +38,19 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub fn new(shared: Shared, device: DeviceId, mut habits: Habits, mut rng: Rng) -> Self {
+    pub fn new(shared: Shared, device: DeviceId, mut habits: Habits, mut choices: Choices) -> Self {
         let blocks = shared.borrow().volume.blocks();
         habits.chunk = habits.chunk.min(blocks);
+        let rng = choices.rng();
         let streams = (0..habits.streams).map(|_| rng.below(blocks.into()) as u32).collect();
-        Self { shared, device, habits, rng, pending: BTreeMap::new(), planned: VecDeque::new(), streams, blocks }
+        let drafts = Drafts { habits, planned: VecDeque::new(), streams, blocks };
+        Self { shared, device, drafts, choices, pending: BTreeMap::new(), has_ended: false }
     }
 
     /// Has it write all of the volume first.
     #[must_use]
     pub fn filling(mut self) -> Self {
-        self.plan(0, self.blocks);
+        self.drafts.plan(0, self.drafts.blocks);
         self
     }
 }
@@ -59,21 +69,31 @@ impl Actor for Host {
     }
 
     fn is_done(&self) -> bool {
-        self.pending.is_empty() && self.shared.borrow().log.left == 0
+        self.pending.is_empty() && (self.has_ended || self.shared.borrow().log.left == 0)
     }
 }
 
 impl Host {
     fn submit_some(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) {
-        while (self.pending.len() as u32) < self.habits.depth && ledger.log.left > 0 && !ledger.is_over() {
+        let depth = self.drafts.habits.depth;
+        while (self.pending.len() as u32) < depth && ledger.log.left > 0 && !ledger.is_over() && !self.has_ended {
             if ledger.pause > io.now() {
                 return io.wake_at(ledger.pause);
             }
-            if self.rng.chance(1, 16) {
-                return io.wake_at(io.now() + Duration::from_micros(1 + self.rng.below(2_000)));
+            if self.choices.next_item("op").is_none() {
+                self.has_ended = true;
+                return ledger.log.host_has_ended();
             }
-            let request = self.draft(ledger);
-            self.submit(request, ledger, io);
+            let wait =
+                self.choices.decide("wait-us", (None, &[]), |rng| rng.chance(1, 16).then(|| 1 + rng.below(2_000)));
+            if let Some(wait) = wait {
+                return io.wake_at(io.now() + Duration::from_micros(wait));
+            }
+            let drafts = &mut self.drafts;
+            let request = self.choices.decide("request", (VolumeRequest::FLUSH, &[]), |rng| drafts.draft(ledger, rng));
+            if let Some(request) = request.within(self.drafts.blocks) {
+                self.submit(request, ledger, io);
+            }
         }
     }
 
@@ -93,79 +113,88 @@ impl Host {
         if request.op == Op::Write {
             stamp(&data, number, request.block);
         }
-        if request.blocks < 2 || self.rng.chance(3, 4) {
+        if request.blocks < 2 {
             return Payload::Data(data);
         }
-        let front = (1 + self.rng.below(u64::from(request.blocks) - 1)) as usize * BLOCK_BYTES;
+        let front = self.choices.decide("front-blocks", (0, &[]), |rng| match rng.chance(3, 4) {
+            true => 0,
+            false => 1 + rng.below(u64::from(request.blocks) - 1),
+        });
+        let front = front as usize * BLOCK_BYTES;
+        if front == 0 || front >= data.len() {
+            return Payload::Data(data);
+        }
         Payload::Segments(vec![data.slice(0, front), data.slice(front, data.len() - front)])
     }
+}
 
-    fn draft(&mut self, ledger: &mut Ledger) -> VolumeRequest {
+impl Drafts {
+    fn draft(&mut self, ledger: &mut Ledger, rng: &mut Rng) -> VolumeRequest {
         if let Some(request) = self.planned.pop_front() {
             return request;
         }
-        let (deed, name) = weighted(&mut self.rng, &Deed::ALL, &self.habits.weights);
+        let (deed, name) = weighted(rng, &Deed::ALL, &self.habits.weights);
         ledger.log.note(name);
         match deed {
-            Deed::Write => self.anywhere(Op::Write).flagged(self.draw_flags()),
-            Deed::Read => self.anywhere(Op::Read),
-            Deed::Zeroes => self.anywhere(Op::WriteZeroes).flagged(self.draw_flags()),
-            Deed::Discard => self.anywhere(Op::Discard),
-            Deed::Drop => self.chunk(Op::Discard),
+            Deed::Write => self.anywhere(Op::Write, rng).flagged(self.draw_flags(rng)),
+            Deed::Read => self.anywhere(Op::Read, rng),
+            Deed::Zeroes => self.anywhere(Op::WriteZeroes, rng).flagged(self.draw_flags(rng)),
+            Deed::Discard => self.anywhere(Op::Discard, rng),
+            Deed::Drop => self.chunk(Op::Discard, rng),
             Deed::Flush => VolumeRequest::FLUSH,
-            Deed::Stream => self.stream(),
+            Deed::Stream => self.stream(rng),
             Deed::Fill => {
-                let chunk = self.chunk(Op::Write);
+                let chunk = self.chunk(Op::Write, rng);
                 self.plan(chunk.block, chunk.blocks);
                 self.planned.pop_front().unwrap_or(chunk)
             }
         }
     }
 
-    fn draw_flags(&mut self) -> Flags {
-        draw_flags(&mut self.rng, self.habits.flags, &FLAGS[..3])
+    fn draw_flags(&self, rng: &mut Rng) -> Flags {
+        draw_flags(rng, self.habits.flags, &FLAGS[..3])
     }
 
     /// So many blocks as a request takes, at most `room`.
-    fn length(&mut self, room: u32) -> u32 {
-        (1 + self.rng.below(self.habits.longest.into()) as u32).min(room)
+    fn length(&self, room: u32, rng: &mut Rng) -> u32 {
+        (1 + rng.below(self.habits.longest.into()) as u32).min(room)
     }
 
-    fn anywhere(&mut self, op: Op) -> VolumeRequest {
-        let hot = self.rng.chance(self.habits.hot, 10);
+    fn anywhere(&self, op: Op, rng: &mut Rng) -> VolumeRequest {
+        let hot = rng.chance(self.habits.hot, 10);
         let among = if hot { self.blocks.div_ceil(10) } else { self.blocks };
-        let block = self.rng.below(among.into()) as u32;
-        VolumeRequest::new(op, block, self.length(self.blocks - block))
+        let block = rng.below(among.into()) as u32;
+        VolumeRequest::new(op, block, self.length(self.blocks - block, rng))
     }
 
-    fn chunk(&mut self, op: Op) -> VolumeRequest {
+    fn chunk(&self, op: Op, rng: &mut Rng) -> VolumeRequest {
         let chunk = self.habits.chunk;
-        let number = self.rng.below((self.blocks / chunk).into()) as u32;
+        let number = rng.below((self.blocks / chunk).into()) as u32;
         VolumeRequest::new(op, number * chunk, chunk)
     }
 
     /// The next piece of a stream; now and then the one after it comes first.
-    fn stream(&mut self) -> VolumeRequest {
-        let which = self.rng.below(self.streams.len() as u64) as usize;
-        let piece = self.next_piece(which);
-        if !self.rng.chance(self.habits.reorder, 100) {
+    fn stream(&mut self, rng: &mut Rng) -> VolumeRequest {
+        let which = rng.below(self.streams.len() as u64) as usize;
+        let piece = self.next_piece(which, rng);
+        if !rng.chance(self.habits.reorder, 100) {
             return piece;
         }
-        let later = self.next_piece(which);
+        let later = self.next_piece(which, rng);
         self.planned.push_front(piece);
         later
     }
 
-    fn next_piece(&mut self, which: usize) -> VolumeRequest {
-        if self.rng.chance(1, 40) {
+    fn next_piece(&mut self, which: usize, rng: &mut Rng) -> VolumeRequest {
+        if rng.chance(1, 40) {
             // A new one begins where a chunk does, or anywhere.
-            let chunk = self.chunk(Op::Write).block;
-            self.streams[which] = if self.rng.chance(1, 2) { chunk } else { self.anywhere(Op::Write).block };
+            let chunk = self.chunk(Op::Write, rng).block;
+            self.streams[which] = if rng.chance(1, 2) { chunk } else { self.anywhere(Op::Write, rng).block };
         }
         let block = self.streams[which];
-        let blocks = self.length(self.blocks - block);
+        let blocks = self.length(self.blocks - block, rng);
         self.streams[which] = (block + blocks) % self.blocks;
-        VolumeRequest::new(Op::Write, block, blocks).flagged(self.draw_flags())
+        VolumeRequest::new(Op::Write, block, blocks).flagged(self.draw_flags(rng))
     }
 
     /// Plans writes of all these blocks.
@@ -180,6 +209,13 @@ impl Host {
 }
 
 impl VolumeRequest {
+    /// The request, or the part of it that a volume of so many blocks has.
+    fn within(self, blocks: u32) -> Option<Self> {
+        let has_range = self.op != Op::Flush;
+        let left = self.blocks.min(blocks.saturating_sub(self.block));
+        (!has_range || left > 0).then_some(Self { blocks: if has_range { left } else { 0 }, ..self })
+    }
+
     fn flagged(self, flags: Flags) -> Self {
         Self { flags, ..self }
     }

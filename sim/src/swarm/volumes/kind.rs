@@ -13,6 +13,7 @@ use super::scenario::{Layout, Scenario};
 use super::stand_in::StandIn;
 use super::stl::Stl;
 use super::stl_table::Tables;
+use crate::choices::Choices;
 use crate::model::Broken;
 use crate::volume::Volume;
 use shingle_core::block::{DeviceId, Stack};
@@ -29,7 +30,7 @@ pub(super) trait Kind {
     fn draw(&self, zone_blocks: u32, rng: &mut Rng) -> Layout;
 
     /// Makes a volume of the disks. Returns its blocks, and what is on the disks then; nothing if they were not touched.
-    fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String>;
+    fn format(&self, scenario: &Scenario, choices: &mut Choices) -> Result<(u32, Option<Media>), String>;
 
     /// Puts a device of so many blocks on what is on top of each disk.
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String>;

@@ -12,11 +12,11 @@ use super::removal::Removal;
 use super::scenario::Branches;
 use super::swaps::SwapOperator;
 use super::{Judged, Media, Run};
+use crate::choices::{Choices, choices_by_name};
 use crate::model::{Rule, Violation};
 use crate::volume::{Volume, VolumeRequest};
 use crate::world::{Stop, World};
 use shingle_core::block::Stack;
-use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
 /// Beside one loss of power in so many a kill is looked at.
@@ -32,14 +32,16 @@ pub(super) enum Look {
 }
 
 impl Look {
-    pub fn draw(rng: &mut Rng) -> Self {
-        match rng.below(6) {
+    pub fn choose(choices: &mut Choices) -> Self {
+        choices.decide("read-back", (Look::All, &[Look::None, Look::Some, Look::All]), |rng| match rng.below(6) {
             0 => Look::None,
             1 => Look::Some,
             _ => Look::All,
-        }
+        })
     }
 }
+
+choices_by_name!(Look);
 
 /// What a life may lose before it has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,14 @@ pub(super) enum Loss {
 }
 
 impl Loss {
+    /// The scope of a recording that has what is lost after so many commands.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Loss::Power => "power-cut-after",
+            Loss::Process => "kill-after",
+        }
+    }
+
     /// What of the volume may be there afterwards.
     fn befalls(self, volume: &Volume) -> Volume {
         let mut left = volume.clone();
@@ -92,7 +102,7 @@ struct Scene<'r, 's> {
     life: Life,
     shared: &'s Shared,
     /// For cuts.
-    rng: &'r mut Rng,
+    choices: &'r mut Choices,
     /// Commands so far.
     seen: u64,
     cut: Option<Cut>,
@@ -105,7 +115,7 @@ impl Run<'_> {
         life: &Life,
         media: Option<Media>,
         shared: &Shared,
-        rng: &mut Rng,
+        choices: &mut Choices,
     ) -> Result<End, Violation> {
         if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
             self.look_at_removal(media, shared, &mut super::branch_rng(self.seed, life.number, 2))?;
@@ -113,15 +123,15 @@ impl Run<'_> {
         if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
             self.read_by_format(life.number, media, shared)?;
         }
-        let built = Machine::build(self, media, shared, &mut rng.fork());
+        let built = Machine::build(self, media, shared, &mut choices.fork("machine", 0));
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;
         {
             let mut ledger = shared.borrow_mut();
             (ledger.machine, ledger.pause, ledger.is_dark) = (machine.clone(), Instant::ZERO, false);
         }
-        let (mut world, mut draws) = (World::new(stack), rng.fork());
-        let mut scene = Scene { machine, life: *life, shared, rng, seen: 0, cut: None };
+        let (mut world, mut draws) = (World::new(stack), choices.fork("users", 0));
+        let mut scene = Scene { machine, life: *life, shared, choices, seen: 0, cut: None };
         let stopped = self.phases(&mut world, &mut scene, &mut draws)?;
         self.report.virtual_time.0 += world.now().0;
         self.report.faults += scene.machine.faults(&world.stack);
@@ -136,10 +146,15 @@ impl Run<'_> {
     }
 
     /// The phases of a life. Returns what is left after a clean stop.
-    fn phases(&mut self, world: &mut World, scene: &mut Scene<'_, '_>, draws: &mut Rng) -> Result<Media, Violation> {
+    fn phases(
+        &mut self,
+        world: &mut World,
+        scene: &mut Scene<'_, '_>,
+        draws: &mut Choices,
+    ) -> Result<Media, Violation> {
         let (shared, machine) = (scene.shared.clone(), scene.machine.clone());
         let piece = 2 * self.scenario.zone_blocks;
-        let audit = |after_cut, sparing: Option<Rng>| {
+        let audit = |after_cut, sparing: Option<Choices>| {
             Box::new(Auditor::new(shared.clone(), machine.door(), after_cut, (piece, sparing)))
         };
         world.add(Box::new(Switch::new(shared.clone(), machine.clone(), Verb::Open)));
@@ -147,7 +162,7 @@ impl Run<'_> {
         if !scene.life.is_new && scene.cut.is_none() {
             match scene.life.look {
                 Look::None => shared.borrow_mut().volume.recovered(),
-                Look::Some => _ = world.add(audit(true, Some(draws.fork()))),
+                Look::Some => _ = world.add(audit(true, Some(draws.fork("auditor", 0)))),
                 Look::All => _ = world.add(audit(true, None)),
             }
             self.watch(world, scene)?;
@@ -170,7 +185,7 @@ impl Run<'_> {
         let is_hurt = shared.borrow().excuses(&world.stack);
         let stopped = self.stopped(world, scene, is_hurt);
         if scene.cut.is_none() && !is_hurt {
-            let checked = bare(self.scenario, Some(stopped.clone()), draws);
+            let checked = bare(self.scenario, Some(stopped.clone()), draws.rng());
             let checked = checked.and_then(|mut drives| {
                 drives.used = Removal::stays(shared.borrow().removal.as_ref(), drives.disks.len());
                 self.kind.check(&mut drives)
@@ -191,7 +206,7 @@ impl Run<'_> {
             volume.succeed(flush, core::iter::empty()).expect("it was just submitted");
         }
         volume.power_cut();
-        scene.machine.lose(Loss::Power, &world.stack, scene.rng)
+        scene.choices.scoped("stop", 0, |choices| scene.machine.lose(Loss::Power, &world.stack, choices))
     }
 
     fn count_swaps(&mut self, shared: &Shared) {
@@ -200,19 +215,22 @@ impl Run<'_> {
         self.report.longest_swap = self.report.longest_swap.max(ledger.longest_swap);
     }
 
-    fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Rng) {
+    fn populate(&self, world: &mut World, scene: &Scene<'_, '_>, draws: &mut Choices) {
         let (shared, machine) = (scene.shared, &scene.machine);
+        shared.borrow_mut().log.hosts = self.scenario.hosts;
         for number in 0..self.scenario.hosts {
-            let host = Host::new(shared.clone(), machine.door(), self.scenario.habits.clone(), draws.fork());
+            let choices = draws.fork("host", u64::from(number) + 1);
+            let host = Host::new(shared.clone(), machine.door(), self.scenario.habits.clone(), choices);
             let fills = number == 0 && scene.life.is_new && self.scenario.prefill;
             world.add(Box::new(if fills { host.filling() } else { host }));
         }
-        let (shared, machine, pauses, rng) = (shared.clone(), machine.clone(), self.scenario.pauses, draws.fork());
+        let (shared, machine, choices) = (shared.clone(), machine.clone(), draws.fork("operator", 0));
         if let Some(mapped) = machine.mapped.clone() {
             let pace = self.scenario.swaps;
-            world.add(Box::new(SwapOperator::new(shared.clone(), mapped, pace, draws.fork())));
+            world.add(Box::new(SwapOperator::new(shared.clone(), mapped, pace, draws.fork("tables", 0))));
         }
-        world.add(Box::new(Operator { shared, machine, pauses, messages: self.kind.messages(), rng }));
+        let (pauses, messages) = (self.scenario.pauses, self.kind.messages());
+        world.add(Box::new(Operator { shared, machine, pauses, messages, choices }));
     }
 
     /// Runs the world until its actors are done, the power goes, or something is broken.
@@ -248,13 +266,15 @@ impl Run<'_> {
             scene.seen = commands;
             if let Some((_, loss)) = scene.life.cut_at.filter(|(at, _)| *at <= commands) {
                 let mut ledger = scene.shared.borrow_mut();
-                scene.cut = Some((scene.machine.lose(loss, stack, scene.rng), loss.befalls(&ledger.volume)));
+                let media = scene.choices.scoped("cut", 0, |choices| scene.machine.lose(loss, stack, choices));
+                scene.cut = Some((media, loss.befalls(&ledger.volume)));
                 ledger.is_dark = true;
-            } else if !scene.life.is_branch && self.branches_at(scene.life.number, commands) {
-                self.branch_off(Loss::Power, (stack, commands), scene);
-                if self.kills_at(scene.life.number, commands) {
-                    self.branch_off(Loss::Process, (stack, commands), scene);
-                }
+            } else if !scene.life.is_branch {
+                let is_cut = self.branches_at(scene.life.number, commands);
+                let is_killed = self.kills_at(is_cut, scene.life.number, commands);
+                let losses = [(is_cut, Loss::Power), (is_killed, Loss::Process)];
+                let losses = losses.into_iter().filter(|(happens, _)| *happens);
+                losses.for_each(|(_, loss)| self.branch_off(loss, (stack, commands), scene));
             }
         }
         !scene.shared.borrow().is_over()
@@ -266,26 +286,31 @@ impl Run<'_> {
         if shared.borrow().log.violation.is_some() {
             return;
         }
-        let media = scene.machine.lose(loss, stack, &mut super::branch_rng(!self.seed, scene.life.number, at));
+        let rng = super::branch_rng(!self.seed, scene.life.number, at);
+        let media = scene.machine.lose(loss, stack, &mut self.choices_of(rng, scene.life.number, (loss.name(), at)));
         let volume = loss.befalls(&shared.borrow().volume);
         if let Err(violation) = self.branch(scene.life.number, (at, loss), (media, volume), shared) {
             shared.borrow_mut().log.violation.get_or_insert(violation);
         }
     }
 
-    /// Whether a kill is looked at beside the loss of power: drawn from numbers of its own, so that all else is what it is without.
-    fn kills_at(&self, life: u64, commands: u64) -> bool {
-        let mut rng = super::branch_rng(self.seed.rotate_left(13), life, commands);
-        self.kind.outlives_kills() && rng.chance(1, KILLS_ONE_OF)
+    /// True if a kill of the process is looked at. The generator draws kills only beside a power cut, from numbers of their own, so that all else
+    /// is what it is without.
+    fn kills_at(&self, is_cut: bool, life: u64, commands: u64) -> bool {
+        let rng = super::branch_rng(self.seed.rotate_left(13), life, commands);
+        let mut choices = self.choices_of(rng, life, (Loss::Process.name(), commands));
+        choices.decide("look", (false, &[]), |rng| is_cut && self.kind.outlives_kills() && rng.chance(1, KILLS_ONE_OF))
     }
 
     fn branches_at(&self, life: u64, commands: u64) -> bool {
-        let mut rng = super::branch_rng(self.seed.rotate_left(7), life, commands);
+        let rng = super::branch_rng(self.seed.rotate_left(7), life, commands);
+        let mut choices = self.choices_of(rng, life, (Loss::Power.name(), commands));
         let of = match self.scenario.branches {
             Branches::Every => 1,
             Branches::OneOf(of) => of,
         };
         // Those that are left also begin in a run that leaves none out, so it replays a failure.
-        rng.chance(1, of) && self.options.one_cut_of.is_none_or(|of| rng.chance(1, of))
+        let one_cut_of = self.options.one_cut_of;
+        choices.decide("look", (false, &[]), |rng| rng.chance(1, of) && one_cut_of.is_none_or(|of| rng.chance(1, of)))
     }
 }

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use super::super::base::{PATIENCE, TRACE, add, some, wrapped};
+use super::super::base::{PATIENCE, TRACE, add, wrapped};
 use super::super::scenario::discipline;
 use super::drives::Drives;
 use super::kind::Built;
@@ -16,6 +16,7 @@ use super::life::Loss;
 use super::mapped::Mapped;
 use super::scenario::Scenario;
 use super::{Media, Run};
+use crate::choices::Choices;
 use crate::disk::{CrashDisk, Medium, Powered};
 use crate::fault::FaultPlan;
 use crate::model::Rule;
@@ -24,7 +25,7 @@ use shingle_core::block::{DeviceId, Event, Stack};
 use shingle_core::mapper::StateName;
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::random::Rng;
-use shingle_core::time::Instant;
+use shingle_core::time::{Duration, Instant};
 
 /// What lies where in a stack.
 #[derive(Clone, Default)]
@@ -44,7 +45,7 @@ impl Machine {
         run: &Run<'_>,
         media: Option<Media>,
         shared: &Shared,
-        rng: &mut Rng,
+        choices: &mut Choices,
     ) -> Result<(Stack, Machine), String> {
         let (blocks, removal) = (shared.borrow().volume.blocks(), shared.borrow().removal);
         let Run { scenario, options, kind, .. } = run;
@@ -53,7 +54,7 @@ impl Machine {
         let (mut disks, mut tops) = (Vec::new(), Vec::new());
         let mut media = media.into_iter().flatten();
         for number in 0..scenario.disks.len() {
-            let (disk, top) = add_disk(&mut stack, run, (number, media.next()), rng)?;
+            let (disk, top) = add_disk(&mut stack, run, (number, media.next()), choices)?;
             disks.push(disk);
             tops.push(top);
         }
@@ -95,12 +96,13 @@ impl Machine {
     }
 
     /// What each disk may hold if that is lost now.
-    pub fn lose(&self, loss: Loss, stack: &Stack, rng: &mut Rng) -> Media {
-        let lose = |disk: &CrashDisk| match loss {
-            Loss::Power => disk.cut_power(rng),
-            Loss::Process => disk.kill_host(rng),
+    pub fn lose(&self, loss: Loss, stack: &Stack, choices: &mut Choices) -> Media {
+        let lose = |disk: &CrashDisk, choices: &mut Choices| match loss {
+            Loss::Power => disk.cut_power(choices),
+            Loss::Process => disk.kill_host(choices),
         };
-        self.on_disks(stack).map(lose).collect()
+        let disks = (1..).zip(self.on_disks(stack));
+        disks.map(|(number, disk)| choices.scoped("disk", number, |choices| lose(disk, choices))).collect()
     }
 
     /// Commands that the disks have carried out.
@@ -158,9 +160,13 @@ impl Machine {
 }
 
 /// A disk with what is on it.
-fn power_on(scenario: &Scenario, (number, left): (usize, Option<Medium>), rng: &mut Rng) -> Result<CrashDisk, String> {
-    let (config, seed, is_new) = (scenario.disks[number].clone(), rng.draw(), left.is_none());
-    let device = CrashDisk::restart(config, FaultPlan::none(), seed, left);
+fn power_on(
+    scenario: &Scenario,
+    (number, left): (usize, Option<Medium>),
+    choices: Choices,
+) -> Result<CrashDisk, String> {
+    let (config, is_new) = (scenario.disks[number].clone(), left.is_none());
+    let device = CrashDisk::power_on(config, FaultPlan::none(), choices, left);
     let mut device = device.map_err(|error| error.to_string())?;
     let dead = scenario.dead.iter().filter(|(disk, ..)| *disk == number && is_new);
     dead.for_each(|(_, zone, offline)| device.fail_zone(*zone, *offline));
@@ -168,11 +174,12 @@ fn power_on(scenario: &Scenario, (number, left): (usize, Option<Medium>), rng: &
 }
 
 /// The disks alone, as tools use them.
+/// How long their commands take is of no consequence, and not recorded.
 pub(super) fn bare(scenario: &Scenario, media: Option<Media>, rng: &mut Rng) -> Result<Drives, String> {
     let (mut stack, mut disks) = (Stack::new(), Vec::new());
     let mut media = media.into_iter().flatten();
     for number in 0..scenario.disks.len() {
-        let disk = power_on(scenario, (number, media.next()), rng)?;
+        let disk = power_on(scenario, (number, media.next()), Choices::new(rng.fork()))?;
         disks.push(add(&mut stack, Box::new(disk))?);
     }
     let used = (0..disks.len()).collect();
@@ -184,11 +191,12 @@ fn add_disk(
     stack: &mut Stack,
     run: &Run<'_>,
     disk: (usize, Option<Medium>),
-    rng: &mut Rng,
+    choices: &mut Choices,
 ) -> Result<(DeviceId, DeviceId), String> {
     let (config, plug, options) = (&run.scenario.disks[disk.0], run.scenario.plug, run.options);
     let is_zoned = config.regular.is_none();
-    let mut device = power_on(run.scenario, disk, rng)?;
+    let choices = choices.fork("disk", disk.0 as u64 + 1);
+    let mut device = power_on(run.scenario, disk, choices)?;
     if is_zoned {
         device.expect(discipline(plug.policy, config.rotational));
     }
@@ -283,7 +291,7 @@ pub(super) struct Operator {
     pub pauses: bool,
     /// What it may say.
     pub messages: &'static str,
-    pub rng: Rng,
+    pub choices: Choices,
 }
 
 impl Actor for Operator {
@@ -291,21 +299,26 @@ impl Actor for Operator {
         let shared = self.shared.clone();
         let ledger = &mut *shared.borrow_mut();
         ledger.log.collect_trace(io.stack);
-        if ledger.log.left == 0 {
+        if ledger.log.left == 0 || self.choices.next_item("step").is_none() {
             return;
         }
-        if self.pauses && self.rng.chance(1, 4) {
+        let pauses = self.pauses;
+        let pause = self
+            .choices
+            .decide("pause-ms", (None, &[]), |rng| (pauses && rng.chance(1, 4)).then(|| 1_000 + rng.below(30_000)));
+        if let Some(pause) = pause {
             ledger.log.note("pause");
-            ledger.pause = io.now() + shingle_core::time::Duration::from_millis(1_000 + self.rng.below(30_000));
+            ledger.pause = io.now() + Duration::from_millis(pause);
         } else if let Some(target) = self.machine.target.filter(|_| !self.messages.is_empty()) {
-            let messages: Vec<&str> = self.messages.split(", ").collect();
-            let words: Vec<&str> = some(&mut self.rng, &messages).split(' ').collect();
+            let messages: Vec<&'static str> = self.messages.split(", ").collect();
+            let words: Vec<&str> = self.choices.one("message", &messages).split(' ').collect();
             match io.stack.message(target, &words) {
                 Ok(_) => ledger.log.note(words[words.len().min(2) - 1]),
                 Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
             }
         }
-        io.wake_at(io.now().max(ledger.pause) + shingle_core::time::Duration(1_000 + self.rng.below(200_000_000)));
+        let wait = self.choices.decide("wait-ns", (1_000_000, &[]), |rng| rng.below(200_000_000));
+        io.wake_at(io.now().max(ledger.pause) + Duration(1_000 + wait));
     }
 
     fn is_done(&self) -> bool {

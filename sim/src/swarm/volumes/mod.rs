@@ -30,6 +30,8 @@ mod machine;
 mod mapped;
 mod reader;
 mod removal;
+#[cfg(test)]
+mod replay_tests;
 mod scenario;
 mod stand_in;
 mod stl;
@@ -48,6 +50,7 @@ use super::base::{Log, TraceSum};
 use super::options::SwarmOptions;
 use super::outcome::{Failure, Report};
 use super::scenario::Profile;
+use crate::choices::{Choices, Origin};
 use crate::disk::{CrashConfig, Medium};
 use crate::model::{Rule, Violation};
 use crate::volume::Volume;
@@ -61,11 +64,12 @@ use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// Runs one seed.
-pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failure>> {
+pub(super) fn run(seed: u64, options: &SwarmOptions, origin: &Origin) -> Result<Report, Box<Failure>> {
     let kind = kind::of(options);
-    let scenario = Scenario::draw(seed, &*kind).with(options);
-    let mut run = Run { seed, options, kind: &*kind, scenario: &scenario, report: Report::default(), life: 0 };
-    run.play()
+    let drawn = Scenario::draw(seed, &*kind);
+    let scenario = drawn.pinned(&mut Choices::root(Rng::new(seed), origin, "scenario")).with(options);
+    let report = Report::default();
+    Run { seed, options, origin, kind: &*kind, scenario: &scenario, report, life: 0 }.play()
 }
 
 /// What a seed draws, in words.
@@ -78,11 +82,12 @@ pub(super) fn describe(seed: u64, profile: Profile) -> String {
 pub(super) type Set = (Vec<CrashConfig>, PlugOptions, Media, u32);
 
 /// Draws and formats such a set.
-pub(super) fn draw_set(seed: u64, rng: &mut Rng) -> Result<Set, String> {
+pub(super) fn draw_set(seed: u64, choices: &mut Choices) -> Result<Set, String> {
     let options = SwarmOptions { profile: Profile::DmZoned, ..SwarmOptions::default() };
     let kind = kind::of(&options);
-    let scenario = Scenario { dead: Vec::new(), ..Scenario::draw(seed, &*kind) };
-    let (blocks, media) = kind.format(&scenario, rng)?;
+    let drawn = Scenario { dead: Vec::new(), ..Scenario::draw(seed, &*kind) };
+    let scenario = choices.scoped("set", 0, |choices| drawn.pinned(choices));
+    let (blocks, media) = kind.format(&scenario, choices)?;
     Ok((scenario.disks, scenario.plug, media.unwrap_or_default(), blocks))
 }
 
@@ -90,6 +95,7 @@ pub(super) fn draw_set(seed: u64, rng: &mut Rng) -> Result<Set, String> {
 struct Run<'a> {
     seed: u64,
     options: &'a SwarmOptions,
+    origin: &'a Origin,
     kind: &'a dyn Kind,
     scenario: &'a Scenario,
     report: Report,
@@ -116,8 +122,9 @@ impl Run<'_> {
         let trace = TraceSum { sum: self.seed, events: 0, text: self.options.trace.then(String::new) };
         let ops = self.options.ops.map_or(self.scenario.ops, |ops| ops.min(self.scenario.ops));
         let shared = self.ledger(Volume::new(0), ops, trace);
-        let (rng, cuts) = (&mut Rng::new(self.seed), &self.scenario.cuts);
-        let outcome = self.make(&shared, rng).and_then(|media| self.lives(&shared, media, rng, Course::Cuts(cuts)));
+        let (choices, cuts) = (&mut Choices::in_scope(Rng::new(self.seed), self.origin, &[]), &self.scenario.cuts);
+        let made = self.make(&shared, choices);
+        let outcome = made.and_then(|media| self.lives(&shared, media, choices, Course::Cuts(cuts)));
         let ledger = &mut *shared.borrow_mut();
         match outcome {
             Ok(()) => Ok(ledger.log.report(&self.report)),
@@ -129,8 +136,8 @@ impl Run<'_> {
     }
 
     /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
-    fn make(&self, shared: &Shared, rng: &mut Rng) -> Result<Option<Media>, Violation> {
-        let made = self.kind.format(self.scenario, rng);
+    fn make(&self, shared: &Shared, choices: &mut Choices) -> Result<Option<Media>, Violation> {
+        let made = choices.scoped("format", 0, |choices| self.kind.format(self.scenario, choices));
         let (blocks, media) = made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
         let removal = match &media {
             Some(media) => self.plan_of_removal(media, &mut branch_rng(self.seed, 0, 0))?,
@@ -149,34 +156,39 @@ impl Run<'_> {
 
     /// Lives of the disks, one after the other, to a clean stop. Those of the run itself are cut at its cuts, and have a last look
     /// after them; those of a branch are cut as it draws.
-    fn lives(&mut self, shared: &Shared, made: Option<Media>, rng: &mut Rng, course: Course<'_>) -> Judged {
+    fn lives(&mut self, shared: &Shared, made: Option<Media>, choices: &mut Choices, course: Course<'_>) -> Judged {
         let is_branch = matches!(course, Course::After(_));
         let mut cuts = if let Course::Cuts(cuts) = course { cuts } else { &[] }.iter().copied();
-        let (mut media, mut look, mut number) = (made, if is_branch { Look::draw(rng) } else { Look::None }, 0);
+        let (mut media, mut look, mut number) = (made, if is_branch { Look::choose(choices) } else { Look::None }, 0);
         loop {
             number += 1;
+            choices.begin("life", number);
             shared.borrow_mut().log.trace.line(&format!("{}life {number}", if is_branch { "branch, " } else { "" }));
             let cut_at = match course {
                 Course::Cuts(_) => cuts.next().map(|at| (at, Loss::Power)),
                 // Recovery is cut as well, but not for ever.
                 Course::After(first) => {
-                    let at = (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60));
-                    at.map(|at| (at, if first == Loss::Process && rng.chance(1, 2) { first } else { Loss::Power }))
+                    let at = choices.decide("cut-after", (None, &[]), |rng| {
+                        (number < 4 && rng.chance(1, 3)).then(|| 1 + rng.below(60))
+                    });
+                    let mut is_kill = || first == Loss::Process && choices.chance("kill", 1, 2);
+                    at.map(|at| (at, if is_kill() { first } else { Loss::Power }))
                 }
             };
             let is_last = number > 1 && shared.borrow().log.left == 0 && !(is_branch && cut_at.is_some());
             let life = Life { number, cut_at, look, is_new: number == 1 && !is_branch, is_branch, is_last };
             self.life = if is_branch { self.life } else { number };
-            (media, look) = match self.live(&life, media, shared, rng)? {
+            (media, look) = match self.live(&life, media, shared, choices)? {
                 End::Cut(left) => {
                     self.count(cut_at.map_or(Loss::Power, |(_, loss)| loss));
-                    (Some(left), Look::draw(rng))
+                    (Some(left), Look::choose(choices))
                 }
-                End::Stopped(_) if is_last || is_branch && rng.chance(1, 2) => return Ok(()),
+                End::Stopped(_) if is_last || is_branch && choices.chance("ends", 1, 2) => return Ok(()),
                 End::Stopped(left) if shared.borrow().removal.is_some() => {
-                    let rng = &mut branch_rng(self.seed, number, 1);
-                    let left = self.end_removal(left, shared, rng)?;
-                    let left = if rng.chance(1, 2) { self.add_again(left, shared, rng)? } else { left };
+                    let choices = &mut self.choices_of(branch_rng(self.seed, number, 1), number, ("removal", 0));
+                    let left = self.end_removal(left, shared, choices)?;
+                    let again = choices.chance("add-again", 1, 2);
+                    let left = if again { self.add_again(left, shared, choices)? } else { left };
                     (Some(left), Look::All)
                 }
                 End::Stopped(left) => (Some(left), Look::All),
@@ -199,7 +211,7 @@ impl Run<'_> {
         (media, volume): (Media, Volume),
         shared: &Shared,
     ) -> Judged {
-        let mut rng = branch_rng(self.seed, life, at);
+        let choices = &mut self.choices_of(branch_rng(self.seed, life, at), life, (loss.name(), at));
         let mut trace = core::mem::take(&mut shared.borrow_mut().log.trace);
         self.count(loss);
         let before = trace.text.as_ref().map_or(0, String::len);
@@ -208,20 +220,30 @@ impl Run<'_> {
             Loss::Process => "the process is killed",
         };
         trace.line(&format!("branch: {what} after command {at}"));
-        let left = if rng.chance(1, 2) { rng.below(30) } else { 0 };
+        let left = choices.decide("requests", (0, &[]), |rng| if rng.chance(1, 2) { rng.below(30) } else { 0 });
         let own = self.ledger(volume, left, trace);
         own.borrow_mut().removal = shared.borrow().removal;
-        let outcome = self.lives(&own, Some(media), &mut rng, Course::After(loss));
+        let outcome = self.lives(&own, Some(media), choices, Course::After(loss));
         let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {
             // Only the branch that fails is of interest.
             text.truncate(before);
+        }
+        if outcome.is_ok() {
+            choices.forget();
         }
         shared.borrow_mut().log.trace = trace;
         outcome.map_err(|violation| Violation {
             what: format!("{} [{what} after command {at} of life {life}]", violation.what),
             ..violation
         })
+    }
+}
+
+impl Run<'_> {
+    /// Choices of what happens beside a life of the run, drawn by `rng`, in a scope of this name and number.
+    fn choices_of(&self, rng: Rng, life: u64, (name, number): (&'static str, u64)) -> Choices {
+        Choices::in_scope(rng, self.origin, &[("life", life), (name, number)])
     }
 }
 

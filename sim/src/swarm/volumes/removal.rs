@@ -10,6 +10,7 @@ use super::drives::Drives;
 use super::ledger::Shared;
 use super::machine::bare;
 use super::{Judged, Media, Run};
+use crate::choices::Choices;
 use crate::model::{Rule, Violation};
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::DeviceId;
@@ -101,8 +102,8 @@ fn leaving_last(drives: &Drives, disk: usize) -> Vec<DeviceId> {
 }
 
 /// When the power goes in one attempt of several, in changes of a disk; at last it stays.
-fn cut_of(attempt: u32, rng: &mut Rng) -> Option<u64> {
-    (attempt < 4 && rng.chance(2, 3)).then(|| rng.below(24))
+fn cut_of(attempt: u64, choices: &mut Choices) -> Option<u64> {
+    choices.decide("cut-after", (None, &[]), |rng| (attempt < 4 && rng.chance(2, 3)).then(|| rng.below(24)))
 }
 
 fn blocks(sectors: u64) -> u32 {
@@ -159,15 +160,21 @@ impl Run<'_> {
     }
 
     /// Ends the removal if nothing is left on the disk, perhaps in several attempts, as the power goes. Returns what is left on the disks.
-    pub(super) fn end_removal(&mut self, media: Media, shared: &Shared, rng: &mut Rng) -> Result<Media, Violation> {
+    pub(super) fn end_removal(
+        &mut self,
+        media: Media,
+        shared: &Shared,
+        choices: &mut Choices,
+    ) -> Result<Media, Violation> {
         let mut media = media;
         for attempt in 0.. {
+            choices.begin("attempt", attempt + 1);
             let removal = shared.borrow().removal;
             let Some(removal) = removal.filter(|it| it.is_empty && it.state != MemberState::Gone) else { break };
-            let cut = cut_of(attempt, rng);
-            let mut drives = bare(self.scenario, Some(media), rng).map_err(wrong)?;
+            let cut = cut_of(attempt, choices);
+            let mut drives = bare(self.scenario, Some(media), choices.rng()).map_err(wrong)?;
             let ended = finish(&mut drives, removal.disk, cut)?;
-            media = drives.take(rng);
+            media = drives.take(choices);
             match ended {
                 Outcome::Done(()) => {
                     let ledger = &mut *shared.borrow_mut();
@@ -178,7 +185,7 @@ impl Run<'_> {
                 }
                 Outcome::Cut => {
                     self.report.cuts += 1;
-                    self.look_at_removal(&media, shared, rng)?;
+                    self.look_at_removal(&media, shared, choices.rng())?;
                 }
             }
         }
@@ -186,20 +193,28 @@ impl Run<'_> {
     }
 
     /// Adds the disk that was removed, as a new one, perhaps in several attempts, as the power goes. Returns what is left on the disks.
-    pub(super) fn add_again(&mut self, media: Media, shared: &Shared, rng: &mut Rng) -> Result<Media, Violation> {
+    pub(super) fn add_again(
+        &mut self,
+        media: Media,
+        shared: &Shared,
+        choices: &mut Choices,
+    ) -> Result<Media, Violation> {
         let mut media = media;
         for attempt in 0.. {
+            choices.begin("addition", attempt + 1);
             let removal = shared.borrow().removal;
             let Some(removal) = removal.filter(Removal::is_out) else { break };
-            let (cut, id) = (cut_of(attempt, rng), u128::from(rng.draw()) << 64 | u128::from(rng.draw()));
-            let mut drives = bare(self.scenario, Some(media), rng).map_err(wrong)?;
+            let cut = cut_of(attempt, choices);
+            let id = [choices.number("id"), choices.number("id")].map(u128::from);
+            let id = id[0] << 64 | id[1];
+            let mut drives = bare(self.scenario, Some(media), choices.rng()).map_err(wrong)?;
             let added = add(&mut drives, (removal.disk, id.to_be_bytes()), cut)?;
-            media = drives.take(rng);
+            media = drives.take(choices);
             let again = match added {
                 Outcome::Done(blocks) => Some(blocks),
                 Outcome::Cut => {
                     self.report.cuts += 1;
-                    let mut drives = bare(self.scenario, Some(media.clone()), rng).map_err(wrong)?;
+                    let mut drives = bare(self.scenario, Some(media.clone()), choices.rng()).map_err(wrong)?;
                     blocks_of_all(&mut drives, removal.disk)?
                 }
             };

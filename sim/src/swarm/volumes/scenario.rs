@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::super::base::{between, draw_trigger, leave_out, some};
 use super::super::options::SwarmOptions;
 use super::kind::Kind;
+use crate::choices::Choices;
 use crate::disk::CrashConfig;
 use crate::fault::{Fault, FaultPlan};
 use crate::volume::BLOCK_SECTORS;
@@ -138,6 +139,42 @@ impl Scenario {
         }
     }
 
+    /// The scenario with each value recorded, or replaced by the recorded one. What leads to requests, faults and power cuts alone is not: those
+    /// are recorded themselves.
+    #[must_use]
+    pub fn pinned(mut self, choices: &mut Choices) -> Self {
+        let disks = choices.pin("disks", 1, self.disks.len()).clamp(1, MAX_DISKS);
+        let spare = self.disks[0].clone();
+        self.disks.resize(disks, spare);
+        self.faults.resize(disks, FaultPlan::none());
+        for (number, (disk, faults)) in (1..).zip(self.disks.iter_mut().zip(&mut self.faults)) {
+            choices.scoped("disk", number, |choices| {
+                *disk = disk.clone().pinned(choices);
+                *faults = faults.clone().pinned(choices);
+            });
+        }
+        let dead =
+            self.dead.iter().flat_map(|(disk, zone, is_offline)| [*disk as u64, zone.0.into(), (*is_offline).into()]);
+        let dead = choices.pin("dead-zones", Vec::new(), dead.collect());
+        let zones = dead.chunks_exact(3).map(|zone| (zone[0] as usize, ZoneNo(zone[1] as u32), zone[2] == 1));
+        let is_sequential = |(disk, zone, _): &DeadZone| {
+            self.disks
+                .get(*disk)
+                .is_some_and(|disk| (disk.geometry.conventional()..disk.geometry.zones()).contains(&zone.0))
+        };
+        self.dead = zones.filter(is_sequential).collect();
+        self.zone_blocks = choices.pin("zone-blocks", 16, self.zone_blocks);
+        self.plug.policy = choices.pin("policy", WritePolicy::Plug, self.plug.policy);
+        self.plug.queue_depth = choices.pin("queue-depth", 1, self.plug.queue_depth);
+        self.hosts = choices.pin("hosts", 1, self.hosts);
+        self.habits.depth = choices.pin("depth", 1, self.habits.depth);
+        self.ops = choices.pin("requests", 0, self.ops);
+        self.cuts = choices.pin("cuts-after", Vec::new(), self.cuts);
+        self.swaps = choices.pin("swaps-within-ns", None, self.swaps);
+        self.leaving = choices.pin("leaving", None, self.leaving).filter(|disk| *disk < disks);
+        self
+    }
+
     /// The same, but for what is not left to the seed.
     #[must_use]
     pub fn with(mut self, options: &SwarmOptions) -> Self {
@@ -149,6 +186,9 @@ impl Scenario {
         self
     }
 }
+
+/// Most disks of a recorded scenario.
+const MAX_DISKS: usize = 8;
 
 /// The disks of a set.
 pub(super) struct Layout {

@@ -8,6 +8,7 @@ use super::super::options::Wrap;
 use super::Media;
 use super::kind::{Built, Kind};
 use super::scenario::{Layout, Scenario, regular};
+use crate::choices::Choices;
 use crate::disk::CrashConfig;
 use crate::volume::{BLOCK_SECTORS, Volume};
 use shingle_core::block::{DeviceId, Stack};
@@ -28,7 +29,7 @@ impl Kind for StandIn {
         Layout { disks: Vec::from([disk]), dead: Vec::new(), is_wiped: true }
     }
 
-    fn format(&self, scenario: &Scenario, _: &mut Rng) -> Result<(u32, Option<Media>), String> {
+    fn format(&self, scenario: &Scenario, _: &mut Choices) -> Result<(u32, Option<Media>), String> {
         let sectors = scenario.disks[0].regular.unwrap_or(0);
         Ok(((sectors / u64::from(BLOCK_SECTORS)) as u32, None))
     }

@@ -14,6 +14,7 @@ use super::machine::bare;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
 use super::stl_table::{OPTIONS, Tables};
 use super::{Media, stl_reader};
+use crate::choices::Choices;
 use crate::disk::CrashConfig;
 use crate::model::Broken;
 use crate::volume::{BLOCK_SECTORS, Volume};
@@ -44,12 +45,13 @@ impl Stl {
 const SECTOR: usize = shingle_core::sector::SECTOR_BYTES as usize;
 
 /// Makes the target's volume of disks that are alone in a stack. Returns its blocks.
-fn format(stack: &mut Stack, disks: &[DeviceId], rng: &mut Rng) -> Result<u32, String> {
+fn format(stack: &mut Stack, disks: &[DeviceId], choices: &mut Choices) -> Result<u32, String> {
     let mut parts = Vec::new();
     for (number, disk) in disks.iter().enumerate() {
         parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
     }
-    let created = create(SetId([0xaa; 16]), &parts, between(rng, 30, 300) as u32).map_err(|error| error.to_string())?;
+    let created = create(SetId([0xaa; 16]), &parts, choices.between("extra-per-mille", 30, 300) as u32)
+        .map_err(|error| error.to_string())?;
     for (disk, (sector, bytes)) in disks.iter().zip(&created.roots) {
         let most = stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| most as usize * SECTOR);
         for (number, piece) in bytes.chunks(most).enumerate() {
@@ -119,10 +121,10 @@ impl Kind for Stl {
         Layout { disks, dead, is_wiped: false }
     }
 
-    fn format(&self, scenario: &Scenario, rng: &mut Rng) -> Result<(u32, Option<Media>), String> {
-        let mut drives = bare(scenario, None, rng)?;
-        let blocks = (self.over().format)(&mut drives.stack, &drives.disks, rng)?;
-        Ok((blocks, Some(drives.take(rng))))
+    fn format(&self, scenario: &Scenario, choices: &mut Choices) -> Result<(u32, Option<Media>), String> {
+        let mut drives = bare(scenario, None, choices.rng())?;
+        let blocks = (self.over().format)(&mut drives.stack, &drives.disks, choices)?;
+        Ok((blocks, Some(drives.take(choices))))
     }
 
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {

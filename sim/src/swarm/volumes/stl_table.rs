@@ -7,12 +7,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::super::base::some;
+use crate::choices::Choices;
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::{DeviceId, Limits};
 use shingle_core::dm::stl::{Options, Step, Stl, policy};
 use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
-use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 
 /// Little of everything, so that all of it happens often.
@@ -57,18 +56,18 @@ pub(super) struct Plan {
 }
 
 /// Options as another table may have them: a volume is the same with all of them.
-pub(super) fn draw_options(rng: &mut Rng) -> Options {
+pub(super) fn choose_options(choices: &mut Choices) -> Options {
     Options {
         // In zones this small headers of shorter batches take space that is promised to data.
-        batch_blocks: some(rng, &[6, 8, 12]),
-        pending_bytes: some(rng, &[425, 850, 1700]),
-        replay_blocks: some(rng, &[30, 60, 120]),
-        named_zones: some(rng, &[1, 3]),
-        promised_zones: some(rng, &[1, 2, 3]),
-        most_runs: some(rng, &[2, 4, 8]),
-        runs_of_tier: some(rng, &[2, 3]),
-        cached_extents: some(rng, &[20, 100, 1000]),
-        marked_zones: some(rng, &[3, 4, 8]),
+        batch_blocks: choices.one("batch-blocks", &[6, 8, 12]),
+        pending_bytes: choices.one("pending-bytes", &[425, 850, 1700]),
+        replay_blocks: choices.one("replay-blocks", &[30, 60, 120]),
+        named_zones: choices.one("named-zones", &[1, 3]),
+        promised_zones: choices.one("promised-zones", &[1, 2, 3]),
+        most_runs: choices.one("most-runs", &[2, 4, 8]),
+        runs_of_tier: choices.one("runs-of-tier", &[2, 3]),
+        cached_extents: choices.one("cached-extents", &[20, 100, 1000]),
+        marked_zones: choices.one("marked-zones", &[3, 4, 8]),
         ..OPTIONS
     }
 }

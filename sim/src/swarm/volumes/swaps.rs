@@ -9,14 +9,14 @@ use core::fmt::Write as _;
 use super::super::base::{PATIENCE, weighted};
 use super::ledger::{Ledger, Shared};
 use super::mapped::Mapped;
-use super::stl_table::draw_options;
+use super::stl_table::choose_options;
+use crate::choices::{Choices, choices_by_name};
 use crate::model::Rule;
 use crate::world::{Actor, Io};
 use shingle_core::block::Stack;
 use shingle_core::dm::stl::format::MemberState;
 use shingle_core::dm::stl::{Stage, Step};
 use shingle_core::mapper::{MapperErrorKind, StateName, Ticket};
-use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
 /// What an operator can do.
@@ -30,12 +30,16 @@ enum Deed {
     Suspend,
 }
 
+choices_by_name!(Deed);
+
 /// All of it: its name, and how often it is done.
 const DEEDS: [(Deed, &str, u64); 4] =
     [(Deed::Swap, "swap", 12), (Deed::Load, "load", 2), (Deed::Clear, "clear", 1), (Deed::Suspend, "suspend", 3)];
 
 /// The same where no other tables are swapped than a removal takes.
 const REMOVAL_PACE: Duration = Duration::from_millis(5);
+/// Nanoseconds between two looks where a recording says nothing.
+const CALM_WAIT: u64 = 5_000_000;
 /// Times that what a host waits for at most, a removal may take when no host is left.
 const MOST_REMOVAL: u64 = 4;
 
@@ -55,7 +59,9 @@ type Outcome = Result<(), String>;
 pub(super) struct SwapOperator {
     shared: Shared,
     mapped: Rc<RefCell<Mapped>>,
-    rng: Rng,
+    choices: Choices,
+    /// The recording that it follows has no further step.
+    has_ended: bool,
     /// The longest time between two things that it does, where it does more than a removal takes.
     pace: Option<Duration>,
     state: State,
@@ -67,22 +73,25 @@ pub(super) struct SwapOperator {
 }
 
 impl SwapOperator {
-    pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Option<Duration>, rng: Rng) -> Self {
-        Self { shared, mapped, rng, pace, state: State::Live, deeds: 0, is_removing: false, alone_since: None }
+    pub fn new(shared: Shared, mapped: Rc<RefCell<Mapped>>, pace: Option<Duration>, choices: Choices) -> Self {
+        let (state, deeds, is_removing, has_ended) = (State::Live, 0, false, false);
+        Self { shared, mapped, choices, has_ended, pace, state, deeds, is_removing, alone_since: None }
     }
 
     /// The next deed, or what is under way given up. When hosts are done the device is left as they would need it.
     fn obey(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Outcome {
         let is_over = ledger.log.left == 0;
         match self.state {
-            State::Resuming(ticket, since) | State::Stopping(ticket, since) if !is_over && self.rng.chance(1, 6) => {
+            State::Resuming(ticket, since) | State::Stopping(ticket, since)
+                if !is_over && self.choices.chance("gives-up", 1, 6) =>
+            {
                 ledger.log.note("cancel");
                 self.cancel(ticket, since, io)
             }
             State::Resuming(..) | State::Stopping(..) => Ok(()),
             State::Stopped(since) => self.go_on(since, io),
             State::Live => match self.removes(ledger, io)? {
-                false if !is_over && self.pace.is_some() => self.begin(ledger, io),
+                false if !is_over && self.pace.is_some() && !self.has_ended => self.begin(ledger, io),
                 _ => Ok(()),
             },
         }
@@ -90,8 +99,10 @@ impl SwapOperator {
 
     fn begin(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Outcome {
         let deeds = DEEDS.map(|(deed, name, _)| (deed, name));
-        let (deed, name) = weighted(&mut self.rng, &deeds, &DEEDS.map(|(.., weight)| weight));
-        ledger.log.note(name);
+        let deed = self.choices.decide("deed", (Deed::Clear, &DEEDS.map(|(deed, ..)| deed)), |rng| {
+            weighted(rng, &deeds, &DEEDS.map(|(.., weight)| weight)).0
+        });
+        ledger.log.note(DEEDS.iter().find(|(known, ..)| *known == deed).map_or("", |(_, name, _)| name));
         match deed {
             Deed::Swap => {
                 self.load(io)?;
@@ -100,7 +111,7 @@ impl SwapOperator {
             Deed::Load => self.load(io),
             Deed::Clear => self.mapped.borrow_mut().clear(io.stack),
             Deed::Suspend => {
-                let ticket = self.mapped.borrow_mut().suspend(self.rng.chance(1, 2), io.stack)?;
+                let ticket = self.mapped.borrow_mut().suspend(self.choices.chance("noflush", 1, 2), io.stack)?;
                 self.state = State::Stopping(ticket, io.now());
                 Ok(())
             }
@@ -114,13 +125,13 @@ impl SwapOperator {
     }
 
     fn load_for(&mut self, step: Option<Step>, io: &mut Io<'_>) -> Outcome {
-        self.mapped.borrow_mut().load(draw_options(&mut self.rng), step, io.stack)
+        self.mapped.borrow_mut().load(choose_options(&mut self.choices), step, io.stack)
     }
 
     /// The next step of the removal, when the one before is at its end and it is time. Whether there was one.
     fn removes(&mut self, ledger: &mut Ledger, io: &mut Io<'_>) -> Result<bool, String> {
         let Some(step) = self.next_step(ledger, io.stack) else { return Ok(false) };
-        if ledger.log.left > 0 && self.rng.chance(3, 4) {
+        if ledger.log.left > 0 && self.choices.chance("removal-waits", 3, 4) {
             return Ok(false);
         }
         ledger.log.note(if step == Step::Leave { "leave" } else { "make room" });
@@ -167,14 +178,14 @@ impl SwapOperator {
 
     /// Lets hosts in again, perhaps through another table.
     fn go_on(&mut self, since: Instant, io: &mut Io<'_>) -> Outcome {
-        if self.rng.chance(1, 2) {
+        if self.choices.chance("another", 1, 2) {
             self.load(io)?;
         }
         self.resume(since, io)
     }
 
     fn resume(&mut self, since: Instant, io: &mut Io<'_>) -> Outcome {
-        let ticket = self.mapped.borrow_mut().resume(self.rng.chance(1, 3), io.stack)?;
+        let ticket = self.mapped.borrow_mut().resume(self.choices.chance("resume-noflush", 1, 3), io.stack)?;
         self.state = State::Resuming(ticket, since);
         Ok(())
     }
@@ -232,6 +243,7 @@ impl Actor for SwapOperator {
         if ledger.is_over() || ledger.is_stopping {
             return;
         }
+        self.has_ended |= self.choices.next_item("step").is_none();
         // Hosts have the first turn.
         if self.deeds > 0
             && let Err(what) = self.obey(ledger, io)
@@ -243,7 +255,10 @@ impl Actor for SwapOperator {
         let pace = self.pace.unwrap_or(REMOVAL_PACE).0 * (1 + self.deeds / 10);
         self.is_removing = self.is_removing(ledger, io.stack);
         self.look_at_end(ledger, io);
-        io.wake_at(io.now().max(ledger.pause) + Duration(1 + self.rng.below(pace)));
+        io.wake_at(
+            io.now().max(ledger.pause)
+                + Duration(1 + self.choices.decide("wait-ns", (CALM_WAIT, &[]), |rng| rng.below(pace))),
+        );
     }
 
     fn after_turn(&mut self, io: &mut Io<'_>) -> bool {
