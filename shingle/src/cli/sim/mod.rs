@@ -1,5 +1,7 @@
 //! `shingle sim`: random worlds by their seeds, on as many threads as asked for.
 
+mod digest;
+mod scenario;
 mod soak;
 mod tally;
 mod world;
@@ -14,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use shingle_sim::swarm::{Profile, SwarmOptions};
+use shingle_sim::swarm::{Failure, Profile, SwarmOptions};
 
 use super::new_file::NewFile;
 use super::{CliError, output};
@@ -34,7 +36,7 @@ const MOST_FAILED: usize = 1000;
 #[command(after_help = AFTER_HELP)]
 pub struct SimArgs {
     /// One seed
-    #[arg(long, conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
+    #[arg(long, group = "traced", conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
     /// Seeds from the first to before the second; with --for or --cuts the second can be left out [default: 0..1000]
     #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
@@ -52,7 +54,7 @@ pub struct SimArgs {
     #[arg(long, value_parser = parse_profile)]
     profile: Option<Profile>,
     /// File for the trace of one seed: every hop of every bio
-    #[arg(long, value_name = "FILE", requires = "seed")]
+    #[arg(long, value_name = "FILE", requires = "traced")]
     trace: Option<PathBuf>,
     /// Threads [default: 1; with --for as many as there are cores]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -63,6 +65,15 @@ pub struct SimArgs {
     /// Look at one out of N power cuts of each seed, for more worlds in the same time; profiles dmzoned and stl
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     one_cut_of: Option<u64>,
+    /// Run the scenario of a file instead of seeds
+    #[arg(long, value_name = "FILE", group = "traced", conflicts_with_all = ["seed", "seeds", "profile", "cuts", "ops", "one_cut_of", "jobs"])]
+    replay: Option<PathBuf>,
+    /// Folder for the scenarios of seeds that fail: operations, faults and power cuts, as few as show the failure [default: .]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
+    scenarios: Option<PathBuf>,
+    /// Print one hash of the traces of all seeds, for every profile or the one that is named [default seeds: 0..100]
+    #[arg(long, conflicts_with_all = ["replay", "soak", "cuts", "seed", "trace"])]
+    digest: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -75,6 +86,8 @@ Examples:
   shingle sim --profile dmzoned --cuts 100000  a night of power cuts
   shingle sim --seed 47 --trace sim.trace      one world, hop by hop
   shingle sim --for 1h --seeds 730000000..     an hour of all profiles, each from this seed on
+  shingle sim --replay sim-stl-47.scenario     the scenario of a seed that failed
+  shingle sim --digest --jobs 2                one hash of 100 seeds of each profile, to compare two builds
 
 Exit code: 0 if every promise was kept, 1 if one was broken; the replay command is printed with it.";
 
@@ -91,6 +104,12 @@ fn parse_profile(text: &str) -> Result<Profile, String> {
 
 /// Runs the command.
 pub fn run(args: &SimArgs) -> Result<(), CliError> {
+    if let Some(file) = &args.replay {
+        return scenario::run(args, file);
+    }
+    if args.digest {
+        return digest::run(args);
+    }
     if let Some(time) = args.soak {
         return soak::run(args, time);
     }
@@ -122,7 +141,7 @@ pub fn run(args: &SimArgs) -> Result<(), CliError> {
     } else {
         output::print(&tally.text())?
     }
-    let failures = told(&tally);
+    let failures = told(&tally, |failure| scenario::keep(failure, &options, &scenario::folder(args)));
     output::remark(&failures);
     traced?;
     if failures.is_empty() { Ok(()) } else { Err(CliError::Silent) }
@@ -177,11 +196,11 @@ fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u3
     tally
 }
 
-/// What is said of broken promises; nothing if there are none.
-fn told(tally: &Tally) -> String {
+/// What is said of broken promises; nothing if there are none. `keep` writes the scenario of a failure, and returns a text about it.
+fn told(tally: &Tally, mut keep: impl FnMut(&Failure) -> String) -> String {
     let mut text = String::new();
     for failure in tally.failed.iter().take(SHOWN) {
-        let _ = writeln!(text, "error: {failure}");
+        let _ = write!(text, "error: {failure}\n{}", keep(failure));
     }
     let more = tally.failed.len().saturating_sub(SHOWN);
     if more > 0 {
@@ -195,7 +214,6 @@ mod tests {
     use super::*;
     use clap::Parser;
     use shingle_sim::model::{Rule, Violation};
-    use shingle_sim::swarm::Failure;
 
     fn failure(seed: u64) -> Box<Failure> {
         let at = shingle_core::time::Instant(1_500);
@@ -214,7 +232,7 @@ mod tests {
     fn a_failure_is_printed_with_its_replay_command_and_the_rest_is_counted() {
         let mut tally = Tally::default();
         (0..7).for_each(|seed| tally.add(Err(failure(seed))));
-        let text = told(&tally);
+        let text = told(&tally, |failure| format!("  scenario: {}\n", failure.seed));
         assert!(text.contains("shingle sim --seed 4 --profile zones --ops 77"), "{text}");
         assert!(text.contains("zone 3 sector 1 reads as Garbage") && text.contains("2 more seeds fail"), "{text}");
         assert_eq!(tally.json(Profile::Zones)["failures"][6]["seed"], 6);

@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions};
 
 use super::tally::Tally;
-use super::{MOST_FAILED, SHOWN, SimArgs, world};
+use super::{MOST_FAILED, SHOWN, SimArgs, scenario, world};
 use crate::cli::{CliError, interrupt, output};
 
 /// Of the cuts of a world of dm-zoned or stl one in so many: ten worlds with twenty cuts tell more than one with two hundred.
@@ -38,6 +39,7 @@ pub(super) fn run(args: &SimArgs, time: Duration) -> Result<(), CliError> {
         bar: output::bar(Some(time.as_secs().max(1)), "soaking {bar:40} {elapsed}/{len}s{msg}"),
         say: Box::new(output::remark),
         failures: args.failures.as_ref().map(open).transpose()?,
+        scenarios: scenario::folder(args),
     };
     let (first, seconds) = (seeds.start, time.as_secs());
     output::remark(&format!("seeds from {first} on for {seconds} s: --seeds {first}.. takes them again\n"));
@@ -53,7 +55,7 @@ pub(super) fn run(args: &SimArgs, time: Duration) -> Result<(), CliError> {
     if soak.failed() == 0 { Ok(()) } else { Err(CliError::Silent) }
 }
 
-fn open(path: &std::path::PathBuf) -> Result<File, CliError> {
+fn open(path: &PathBuf) -> Result<File, CliError> {
     let failed = |error| CliError::Failed(format!("cannot write failures to {}: {error}", path.display()));
     OpenOptions::new().create(true).append(true).open(path).map_err(failed)
 }
@@ -106,6 +108,8 @@ struct Soak {
     /// Where a failure is told of as soon as it is there.
     say: Box<dyn FnMut(&str)>,
     failures: Option<File>,
+    /// Folder for scenarios.
+    scenarios: PathBuf,
 }
 
 impl Soak {
@@ -168,10 +172,11 @@ impl Soak {
     fn tell(&mut self, failure: Box<Failure>, shorten: bool) -> Result<(), CliError> {
         let options = SwarmOptions { profile: failure.profile, ..self.options.clone() };
         let failure = if shorten { world::shorten(failure, &options) } else { failure };
+        let kept = if shorten { scenario::keep(&failure, &options, &self.scenarios) } else { String::new() };
         let Self { bar, say, .. } = self;
-        bar.suspend(|| say(&format!("error: {failure}\n")));
+        bar.suspend(|| say(&format!("error: {failure}\n{kept}")));
         let Some(file) = &mut self.failures else { return Ok(()) };
-        writeln!(file, "{failure}").map_err(|error| CliError::Failed(format!("cannot keep a failure: {error}")))
+        write!(file, "{failure}\n{kept}").map_err(|error| CliError::Failed(format!("cannot keep a failure: {error}")))
     }
 
     fn failed(&self) -> usize {
@@ -236,6 +241,7 @@ mod tests {
                 move |text| told.borrow_mut().push_str(text)
             }),
             failures: None,
+            scenarios: std::env::temp_dir(),
         };
         soak.run(2).unwrap_or_else(|error| panic!("{error}"));
         let failed = &soak.shares[0].tally.failed;

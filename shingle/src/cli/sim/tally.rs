@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shingle_core::random::Rng;
 use shingle_sim::swarm::{Failure, Profile, Report};
 
 use crate::cli::output;
@@ -26,6 +27,8 @@ pub(super) struct Tally {
     pub virtual_ns: u64,
     /// The traces of all seeds in one number, whatever their order.
     pub sum: u64,
+    /// A hash of the traces and failures of all seeds, in their order.
+    pub digest: u64,
     pub failed: Vec<Failure>,
     pub trace: Option<String>,
     pub real: Duration,
@@ -34,6 +37,8 @@ pub(super) struct Tally {
 impl Tally {
     pub fn add(&mut self, result: Result<Report, Box<Failure>>) {
         self.seeds += 1;
+        let word = result.as_ref().map_or_else(|failure| failure.violation.rule as u64, |report| report.sum);
+        self.digest = Rng::new(self.digest ^ word).draw();
         match result {
             Err(failure) => self.failed.push(*failure),
             Ok(Report { ops, cuts, kills, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {

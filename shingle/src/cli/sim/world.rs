@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::sync::Once;
 
 use shingle_core::time::Instant;
+use shingle_sim::Recording;
 use shingle_sim::model::{Rule, Violation};
-use shingle_sim::swarm::{self, Failure, Report, SwarmOptions};
+use shingle_sim::swarm::{self, Failure, Recorder, Replay, Report, SwarmOptions};
 
 thread_local! {
     /// The last panic of this thread while it runs a world: what it said, and where.
@@ -20,6 +21,28 @@ pub(super) fn run(seed: u64, options: &SwarmOptions) -> Result<Report, Box<Failu
     let result = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, options)));
     let said = PANIC.take().unwrap_or_default();
     result.unwrap_or_else(|_| Err(panicked(seed, said, options)))
+}
+
+/// The recorded choices of a seed that fails; `None` if it does not.
+pub(super) fn record(seed: u64, options: &SwarmOptions) -> Option<Recording> {
+    let recorder = Recorder::default();
+    keep_panics();
+    PANIC.set(Some(String::new()));
+    let result = catch_unwind(AssertUnwindSafe(|| recorder.run(seed, options)));
+    PANIC.set(None);
+    let rule = result.map_or(Some(Rule::Panic), |result| result.err().map(|failure| failure.violation.rule))?;
+    Some(recorder.take(rule))
+}
+
+/// Runs a recorded scenario.
+pub(super) fn replay(recording: &Recording, options: &SwarmOptions) -> Replay {
+    keep_panics();
+    PANIC.set(Some(String::new()));
+    let result = catch_unwind(AssertUnwindSafe(|| swarm::replay(recording, options)));
+    let said = PANIC.take().unwrap_or_default();
+    let options = SwarmOptions { profile: recording.profile, ..options.clone() };
+    let panicked = || Replay { outcome: Err(panicked(recording.seed, said, &options)), unused: Vec::new() };
+    result.unwrap_or_else(|_| panicked())
 }
 
 /// The failure with the fewest requests. One that panics stays as it is: nobody counted its requests.
