@@ -79,11 +79,14 @@ fuzz: tools      ## every fuzz target for a minute
 	fuzz/run.sh all 60
 
 # Seeds that nobody has run. FIRST=N takes those from N on, to see a soak again.
-FIRST = $(shell od -An -N5 -tu8 /dev/urandom | tr -d ' ')
+ifndef FIRST
+FIRST := $(shell od -An -N5 -tu8 /dev/urandom | tr -d ' ')
+endif
 MINUTES = 60
 
-soak: lab        ## fresh random worlds of every profile for MINUTES=60; failures: target/soak-failures.txt
+soak: lab        ## fresh seeds of every profile for MINUTES=60, then every mutation by fresh seeds; failures: target/soak-failures.txt
 	$${CARGO_TARGET_DIR:-target}/release/shingle sim --for $(MINUTES)m --seeds $(FIRST).. --failures target/soak-failures.txt
+	SHINGLE_SEARCH=$(FIRST) $(CARGO) test --release --locked -p shingle-sim --test recorded
 
 tools:
 	@scripts/install-tools.sh

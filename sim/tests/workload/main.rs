@@ -6,4 +6,3 @@ mod plug_throughput;
 mod replay;
 mod sim_model;
 mod xfs_workload;
-mod zoned_hazards;

@@ -2,27 +2,27 @@
 //! The same seeds pass without the bug.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::harness::{Mutation, Rules, first};
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Stack, Status};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Duration;
 use shingle_sim::model::Rule;
 use shingle_sim::swarm::{MakePlug, Profile, SwarmOptions, Wrap, run, shorten};
 
-const SEEDS: u64 = 60;
+const SEEDS: usize = 60;
 
-/// Runs all seeds with the bug; returns how many found it. Whatever is found must be one of `rules`.
-fn hunt(bug: &SwarmOptions, rules: &[Rule]) -> usize {
-    let failures: Vec<_> = (0..SEEDS).filter_map(|seed| run(seed, bug).err()).collect();
-    for failure in &failures {
-        assert!(rules.contains(&failure.violation.rule), "not a consequence of the bug: {failure}");
-    }
-    let seen: BTreeSet<Rule> = failures.iter().map(|failure| failure.violation.rule).collect();
-    println!("{} of {} seeds find it, as {seen:?}", failures.len(), SEEDS);
-    failures.len()
+/// Asserts that the bug is found, as one of `rules` and no other.
+fn is_found(name: &str, planted: &SwarmOptions, rules: &[Rule], at_least: u64) {
+    let (sound, rules) = (SwarmOptions { profile: planted.profile, ..SwarmOptions::default() }, Rules::Only(rules));
+    Mutation { name, planted: planted.clone(), sound, rules, seeds: &first::<SEEDS>(), at_least }.is_found();
+}
+
+/// Seeds whose scenario breaks a rule.
+fn failing(options: &SwarmOptions) -> usize {
+    (0..SEEDS as u64).filter(|seed| run(*seed, options).is_err()).count()
 }
 
 fn below(wrap: Wrap) -> SwarmOptions {
@@ -32,7 +32,7 @@ fn below(wrap: Wrap) -> SwarmOptions {
 #[test]
 fn without_a_bug_every_seed_passes() {
     let options = SwarmOptions { profile: Profile::All, ..SwarmOptions::default() };
-    assert_eq!(hunt(&options, &[]), 0);
+    assert_eq!(failing(&options), 0);
 }
 
 /// A device that changes something on the way down or up, and passes on the rest.
@@ -95,8 +95,7 @@ impl Tamper for EagerFlush {
 
 #[test]
 fn a_flush_that_ends_before_the_data_is_durable_is_found_after_a_loss_of_power() {
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, EagerFlush)), &[Rule::Durability]);
-    assert!(found >= 2, "{found}");
+    is_found("plug-eager-flush", &below(|id, limits| Tampered::boxed(id, limits, EagerFlush)), &[Rule::Durability], 2);
 }
 
 /// A disk that takes FUA and PREFLUSH for decoration.
@@ -111,8 +110,7 @@ impl Tamper for NoFua {
 
 #[test]
 fn fua_that_is_ignored_is_found_after_a_loss_of_power() {
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, NoFua)), &[Rule::Durability]);
-    assert!(found >= 2, "{found}");
+    is_found("plug-no-fua", &below(|id, limits| Tampered::boxed(id, limits, NoFua)), &[Rule::Durability], 2);
 }
 
 /// A disk whose every 50th read has a wrong word.
@@ -130,8 +128,12 @@ impl Tamper for BitRot {
 
 #[test]
 fn a_wrong_word_in_one_read_is_found() {
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, BitRot(0))), &[Rule::Data, Rule::Durability]);
-    assert!(found >= 30, "{found}");
+    is_found(
+        "plug-bit-rot",
+        &below(|id, limits| Tampered::boxed(id, limits, BitRot(0))),
+        &[Rule::Data, Rule::Durability],
+        30,
+    );
 }
 
 /// A disk that says of a write that met a bad spot that it is done.
@@ -147,8 +149,7 @@ impl Tamper for Optimist {
 fn a_failed_write_that_is_reported_as_done_is_found() {
     // The data is not there, or the pointer is not, or the next write does not fit, or lands where one is already.
     let rules = [Rule::Append, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Order, Rule::Unexplained];
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Optimist)), &rules);
-    assert!(found >= 2, "{found}");
+    is_found("plug-optimist", &below(|id, limits| Tampered::boxed(id, limits, Optimist)), &rules, 2);
 }
 
 /// A layer that lets no failure pass with its reason, as one that ends the bios above it for others of its own.
@@ -164,10 +165,13 @@ impl Tamper for Mute {
 
 #[test]
 fn a_layer_that_drops_the_reason_of_a_failure_is_found() {
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Mute)), &[Rule::Reason]);
-    assert!(found >= 20, "{found}");
-    let found = hunt(&with_tables(|id, limits| Tampered::boxed(id, limits, Mute)), &[Rule::Reason]);
-    assert!(found >= 20, "{found}");
+    is_found("plug-mute", &below(|id, limits| Tampered::boxed(id, limits, Mute)), &[Rule::Reason], 20);
+    is_found(
+        "plug-mute-above-tables",
+        &with_tables(|id, limits| Tampered::boxed(id, limits, Mute)),
+        &[Rule::Reason],
+        20,
+    );
 }
 
 /// A layer that answers with another status than the reason gives.
@@ -181,8 +185,7 @@ impl Tamper for Disagrees {
 
 #[test]
 fn a_status_that_does_not_follow_from_its_reason_is_found() {
-    let found = hunt(&below(|id, limits| Tampered::boxed(id, limits, Disagrees)), &[Rule::Reason]);
-    assert!(found >= 5, "{found}");
+    is_found("plug-disagrees", &below(|id, limits| Tampered::boxed(id, limits, Disagrees)), &[Rule::Reason], 5);
 }
 
 /// What is done to a plug before it hears that a bio has ended. False: it does not hear of it.
@@ -256,14 +259,17 @@ fn with_plug(plug: MakePlug) -> SwarmOptions {
 #[test]
 fn a_wake_up_that_is_dropped_once_is_found_as_a_world_that_is_stuck() {
     // An append that was emulated comes back as the write that it became.
-    let found = hunt(&with_plug(drowsy), &[Rule::Stuck, Rule::Completion]);
-    assert!(found >= 20, "{found}");
+    is_found("plug-drowsy", &with_plug(drowsy), &[Rule::Stuck, Rule::Completion], 20);
 }
 
 #[test]
 fn a_report_that_is_older_than_what_the_plug_learns_from_it_is_found() {
-    let found = hunt(&with_plug(credulous), &[Rule::Unexplained, Rule::Order, Rule::Pointer, Rule::Append]);
-    assert!(found >= 5, "{found}");
+    is_found(
+        "plug-credulous",
+        &with_plug(credulous),
+        &[Rule::Unexplained, Rule::Order, Rule::Pointer, Rule::Append],
+        5,
+    );
 }
 
 thread_local! {
@@ -313,8 +319,7 @@ fn a_pointer_that_is_advanced_on_failure_is_found_at_the_disk() {
         above_plug: Some(|id, limits| Tampered::boxed(id, limits, Confession)),
         ..SwarmOptions::default()
     };
-    let found = hunt(&bug, &[Rule::Order]);
-    assert!(found >= 2, "{found}");
+    is_found("plug-careless", &bug, &[Rule::Order], 2);
 }
 
 /// A plug that never lets writes take turns: it does `plug` where `qd1` was asked for.
@@ -325,8 +330,7 @@ fn impatient(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dyn 
 
 #[test]
 fn two_zone_writes_at_a_disk_that_was_promised_one_are_found_at_the_disk() {
-    let found = hunt(&with_plug(impatient), &[Rule::Order]);
-    assert!(found >= 5, "{found}");
+    is_found("plug-impatient", &with_plug(impatient), &[Rule::Order], 5);
 }
 
 /// A plug that believes that its disk does not turn, so `elevator` gives it several writes.
@@ -337,8 +341,7 @@ fn misinformed(below: DeviceId, limits: &Limits, options: PlugOptions) -> Box<dy
 
 #[test]
 fn an_elevator_that_takes_a_disk_that_turns_for_one_that_does_not_is_found_at_the_disk() {
-    let found = hunt(&with_plug(misinformed), &[Rule::Order]);
-    assert!(found >= 2, "{found}");
+    is_found("plug-misinformed", &with_plug(misinformed), &[Rule::Order], 2);
 }
 
 fn with_tables(above: Wrap) -> SwarmOptions {
@@ -348,8 +351,8 @@ fn with_tables(above: Wrap) -> SwarmOptions {
 #[test]
 fn without_a_bug_every_world_of_tables_passes() {
     let options = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
-    assert_eq!(hunt(&options, &[]), 0);
-    assert_eq!(hunt(&with_tables(|id, limits| Tampered::boxed(id, limits, Faithful)), &[]), 0);
+    assert_eq!(failing(&options), 0);
+    assert_eq!(failing(&with_tables(|id, limits| Tampered::boxed(id, limits, Faithful))), 0);
 }
 
 /// Changes nothing.
@@ -366,8 +369,7 @@ fn a_bio_that_gets_into_a_suspended_device_is_found() {
         }
     };
     let bug = SwarmOptions { profile: Profile::Mapper, meddle: Some(leak), ..SwarmOptions::default() };
-    let found = hunt(&bug, &[Rule::Table]);
-    assert!(found >= 10, "{found}");
+    is_found("mapper-leak", &bug, &[Rule::Table], 10);
 }
 
 /// A mapped device that opens its door before what is inside is out: then nothing can be swapped.
@@ -380,8 +382,7 @@ fn a_door_that_opens_before_the_device_is_drained_is_found() {
     };
     let bug = SwarmOptions { profile: Profile::Mapper, meddle: Some(hasty), ..SwarmOptions::default() };
     // The table is refused at last; before that, bios went through targets that were told to come to rest.
-    let found = hunt(&bug, &[Rule::Table, Rule::Durability, Rule::Data, Rule::Pointer, Rule::Unexplained]);
-    assert!(found >= 20, "{found}");
+    is_found("mapper-hasty", &bug, &[Rule::Table, Rule::Durability, Rule::Data, Rule::Pointer, Rule::Unexplained], 20);
 }
 
 /// What becomes of bios at a swap.
@@ -448,16 +449,14 @@ fn a_swap_that_does_not_wait_for_the_drain_is_found_as_writes_out_of_order() {
     let bug = with_tables(|id, limits| Swapped::boxed(id, limits, Swap::TooEarly));
     // An error that has no reason, data of the wrong of two writes, a report of the wrong pointer.
     let rules = [Rule::Unexplained, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Append, Rule::Condition];
-    let found = hunt(&bug, &rules);
-    assert!(found >= 5, "{found}");
+    is_found("mapper-swap-too-early", &bug, &rules, 5);
 }
 
 #[test]
 fn a_pushed_back_bio_behind_those_that_came_later_is_found_as_writes_out_of_order() {
     let bug = with_tables(|id, limits| Swapped::boxed(id, limits, Swap::OldestLast));
     let rules = [Rule::Unexplained, Rule::Data, Rule::Durability, Rule::Pointer, Rule::Append, Rule::Condition];
-    let found = hunt(&bug, &rules);
-    assert!(found >= 5, "{found}");
+    is_found("mapper-oldest-last", &bug, &rules, 5);
 }
 
 /// A table that goes on with a write that asks for a flush before it, and flushes nothing.
@@ -473,9 +472,9 @@ impl Tamper for NoPreflush {
 #[test]
 fn a_preflush_that_does_not_reach_the_other_disks_is_found_after_a_loss_of_power() {
     let bug = with_tables(|id, limits| Tampered::boxed(id, limits, NoPreflush));
-    let failures = (0..20 * SEEDS).filter_map(|seed| run(seed, &bug).err()).take(2);
-    let rules: Vec<Rule> = failures.map(|failure| failure.violation.rule).collect();
-    assert_eq!(rules, [Rule::Durability; 2]);
+    let sound = SwarmOptions { profile: Profile::Mapper, ..SwarmOptions::default() };
+    let (rules, seeds) = (Rules::Only(&[Rule::Durability]), &first::<{ 20 * SEEDS }>());
+    Mutation { name: "mapper-no-preflush", planted: bug, sound, rules, seeds, at_least: 2 }.is_found();
 }
 
 /// A table that says of every 10th append that it landed in the next zone.
@@ -495,14 +494,13 @@ impl Tamper for WrongZone {
 #[test]
 fn an_append_that_is_translated_with_the_wrong_zone_is_found() {
     let bug = with_tables(|id, limits| Tampered::boxed(id, limits, WrongZone(0)));
-    let found = hunt(&bug, &[Rule::Append, Rule::Completion]);
-    assert!(found >= 10, "{found}");
+    is_found("mapper-wrong-zone", &bug, &[Rule::Append, Rule::Completion], 10);
 }
 
 #[test]
 fn a_failure_is_shortened_and_says_how_to_replay_it() {
     let bug = with_plug(drowsy);
-    let failure = (0..SEEDS).find_map(|seed| run(seed, &bug).err()).expect("some seed finds the bug");
+    let failure = (0..SEEDS as u64).find_map(|seed| run(seed, &bug).err()).expect("some seed finds the bug");
     let (seed, first) = (failure.seed, failure.ops);
     let shorter = shorten(failure, &bug);
     assert!(shorter.ops <= first);

@@ -16,10 +16,11 @@ use std::rc::Rc;
 use shingle_core::block::{
     Bio, BlockDevice, Cx, Data, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Stack, Status, WordOwner,
 };
-use shingle_core::random::Rng;
+
 use shingle_core::sector::Sector;
 use shingle_core::task::{Answer, Io, Signal, Tasks};
 use shingle_core::zone::{ZoneKind, ZoneNo};
+use shingle_sim::Choices;
 use shingle_sim::disk::CrashDisk;
 
 const BLOCK: usize = 4096;
@@ -67,7 +68,7 @@ fn blocks_of(records: &[u32]) -> u32 {
 }
 
 /// As [`shingle_sim::swarm::FormatOver`]: unwritten disks are an empty log.
-pub fn format(stack: &mut Stack, disks: &[DeviceId], _: &mut Rng) -> Result<u32, String> {
+pub fn format(stack: &mut Stack, disks: &[DeviceId], _: &mut Choices) -> Result<u32, String> {
     let mut records = Vec::new();
     for disk in disks.iter().filter_map(|disk| stack.device::<CrashDisk>(*disk)) {
         let geometry = disk.config().geometry;

@@ -5,27 +5,23 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::harness::{Mutation, Rules, first};
 use shingle_core::block::{Bio, BlockDevice, Content, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Status};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_sim::model::Rule;
 use shingle_sim::swarm::{Profile, SwarmOptions, Wrap, run, shorten};
 
-const SEEDS: u64 = 40;
+const SEEDS: usize = 40;
 
 fn over(volume: Wrap) -> SwarmOptions {
     SwarmOptions { profile: Profile::DmZoned, volume: Some(volume), ..SwarmOptions::default() }
 }
 
-/// Runs all seeds with the bug; returns how many found it. Whatever is found must be one of `rules`.
-fn hunt(volume: Wrap, rules: &[Rule]) -> usize {
-    let failures: Vec<_> = (0..SEEDS).filter_map(|seed| run(seed, &over(volume)).err()).collect();
-    for failure in &failures {
-        assert!(rules.contains(&failure.violation.rule), "not a consequence of the bug: {failure}");
-    }
-    let seen: BTreeSet<Rule> = failures.iter().map(|failure| failure.violation.rule).collect();
-    println!("{} of {} seeds find it, as {seen:?}", failures.len(), SEEDS);
-    failures.len()
+/// Asserts that the bug is found, as one of `rules` and no other.
+fn is_found(name: &str, volume: Wrap, rules: &[Rule], at_least: u64) {
+    let (planted, sound) = (over(volume), over(|id, limits| Volume::boxed(id, limits, Sound)));
+    Mutation { name, planted, sound, rules: Rules::Only(rules), seeds: &first::<SEEDS>(), at_least }.is_found();
 }
 
 /// A regular device on a regular disk, which zeroes what is discarded.
@@ -122,15 +118,18 @@ impl Bug for Sound {}
 
 #[test]
 fn a_sound_device_passes_every_seed() {
-    assert_eq!(hunt(|id, limits| Volume::boxed(id, limits, Sound), &[]), 0);
+    let sound = over(|id, limits| Volume::boxed(id, limits, Sound));
+    let failing = (0..SEEDS as u64).filter(|seed| run(*seed, &sound).is_err());
+    assert_eq!(failing.count(), 0);
 }
 
 #[test]
 fn many_points_of_a_run_are_cut_and_recovery_is_cut_too() {
-    let reports = (0..SEEDS).map(|seed| run(seed, &over(|id, limits| Volume::boxed(id, limits, Sound))).unwrap());
+    let reports =
+        (0..SEEDS as u64).map(|seed| run(seed, &over(|id, limits| Volume::boxed(id, limits, Sound))).unwrap());
     let (cuts, ops) = reports.fold((0, 0), |(cuts, ops), report| (cuts + report.cuts, ops + report.ops));
     println!("{cuts} cuts, {ops} requests");
-    assert!(cuts > 20 * SEEDS && ops > 100 * SEEDS, "{cuts} cuts, {ops} requests");
+    assert!(cuts > 20 * SEEDS as u64 && ops > 100 * SEEDS as u64, "{cuts} cuts, {ops} requests");
 }
 
 /// A flush that ends before anything is durable.
@@ -149,8 +148,7 @@ impl Bug for NoFlush {
 
 #[test]
 fn a_flush_that_is_acknowledged_without_flushing_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, NoFlush), &[Rule::Durability, Rule::Data]);
-    assert!(found >= 10, "{found}");
+    is_found("volume-no-flush", |id, limits| Volume::boxed(id, limits, NoFlush), &[Rule::Durability, Rule::Data], 10);
 }
 
 /// A stop that leaves the disk's cache as it is.
@@ -164,8 +162,12 @@ impl Bug for NoLastFlush {
 
 #[test]
 fn a_stop_that_leaves_something_volatile_is_found_at_the_next_start() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, NoLastFlush), &[Rule::Durability, Rule::Data]);
-    assert!(found >= 20, "{found}");
+    is_found(
+        "volume-no-last-flush",
+        |id, limits| Volume::boxed(id, limits, NoLastFlush),
+        &[Rule::Durability, Rule::Data],
+        20,
+    );
 }
 
 struct NoFua;
@@ -179,8 +181,7 @@ impl Bug for NoFua {
 
 #[test]
 fn fua_that_is_ignored_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, NoFua), &[Rule::Durability, Rule::Data]);
-    assert!(found >= 5, "{found}");
+    is_found("volume-no-fua", |id, limits| Volume::boxed(id, limits, NoFua), &[Rule::Durability, Rule::Data], 5);
 }
 
 /// Every 20th write lands one block too far.
@@ -199,10 +200,9 @@ impl Bug for Misplaced {
 #[test]
 fn data_of_another_block_is_called_foreign() {
     let rules = [Rule::Foreign, Rule::Data, Rule::Durability];
-    let found = hunt(|id, limits| Volume::boxed(id, limits, Misplaced(0)), &rules);
-    assert!(found >= 20, "{found}");
+    is_found("volume-misplaced", |id, limits| Volume::boxed(id, limits, Misplaced(0)), &rules, 20);
     let first =
-        (0..SEEDS).find_map(|seed| run(seed, &over(|id, limits| Volume::boxed(id, limits, Misplaced(0)))).err());
+        (0..SEEDS as u64).find_map(|seed| run(seed, &over(|id, limits| Volume::boxed(id, limits, Misplaced(0)))).err());
     assert!(first.is_some_and(|failure| matches!(failure.violation.rule, Rule::Foreign | Rule::Data)));
 }
 
@@ -222,8 +222,12 @@ impl Bug for Forgetful {
 
 #[test]
 fn a_write_that_is_acknowledged_and_lost_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, Forgetful(0)), &[Rule::Data, Rule::Durability]);
-    assert!(found >= 20, "{found}");
+    is_found(
+        "volume-forgetful",
+        |id, limits| Volume::boxed(id, limits, Forgetful(0)),
+        &[Rule::Data, Rule::Durability],
+        20,
+    );
 }
 
 /// Every 10th read has a wrong word.
@@ -240,8 +244,7 @@ impl Bug for BitRot {
 
 #[test]
 fn a_wrong_word_in_one_read_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, BitRot(0)), &[Rule::Data, Rule::Durability]);
-    assert!(found >= 15, "{found}");
+    is_found("volume-bit-rot", |id, limits| Volume::boxed(id, limits, BitRot(0)), &[Rule::Data, Rule::Durability], 15);
 }
 
 /// Discards are acknowledged and do nothing.
@@ -259,8 +262,12 @@ impl Bug for NoDiscard {
 
 #[test]
 fn a_discarded_block_that_keeps_its_data_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, NoDiscard), &[Rule::Data, Rule::Durability]);
-    assert!(found >= 15, "{found}");
+    is_found(
+        "volume-no-discard",
+        |id, limits| Volume::boxed(id, limits, NoDiscard),
+        &[Rule::Data, Rule::Durability],
+        15,
+    );
 }
 
 /// Keeps in mind what was discarded, and not that it was written since.
@@ -282,8 +289,12 @@ impl Bug for StaleHoles {
 
 #[test]
 fn a_hole_that_was_written_since_is_found() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, StaleHoles::default()), &[Rule::Data, Rule::Durability]);
-    assert!(found >= 15, "{found}");
+    is_found(
+        "volume-stale-holes",
+        |id, limits| Volume::boxed(id, limits, StaleHoles::default()),
+        &[Rule::Data, Rule::Durability],
+        15,
+    );
 }
 
 /// The 20th bio is put aside and never ends.
@@ -306,8 +317,7 @@ impl Bug for Hang {
 
 #[test]
 fn a_bio_that_never_ends_is_found_as_stuck() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, Hang::default()), &[Rule::Stuck]);
-    assert!(found >= 30, "{found}");
+    is_found("volume-hang", |id, limits| Volume::boxed(id, limits, Hang::default()), &[Rule::Stuck], 30);
 }
 
 /// The same, and it looks every second whether something has happened.
@@ -330,14 +340,13 @@ impl Bug for Poll {
 
 #[test]
 fn a_device_that_looks_busy_and_gets_nowhere_is_found_as_stuck() {
-    let found = hunt(|id, limits| Volume::boxed(id, limits, Poll::default()), &[Rule::Stuck]);
-    assert!(found >= 30, "{found}");
+    is_found("volume-poll", |id, limits| Volume::boxed(id, limits, Poll::default()), &[Rule::Stuck], 30);
 }
 
 #[test]
 fn a_failure_is_shortened_and_says_how_to_replay_it() {
     let options = over(|id, limits| Volume::boxed(id, limits, NoFlush));
-    let failure = (0..SEEDS).find_map(|seed| run(seed, &options).err()).expect("a seed that fails");
+    let failure = (0..SEEDS as u64).find_map(|seed| run(seed, &options).err()).expect("a seed that fails");
     let short = shorten(failure.clone(), &options);
     assert!(short.ops <= failure.ops);
     let replay = format!("shingle sim --seed {} --profile dmzoned --ops {}", failure.seed, short.ops);

@@ -1,0 +1,68 @@
+//! Recorded scenarios of bugs that were fixed. Each broke a rule when it was recorded, with its fix reverted; the title of its file says what went
+//! wrong.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{folder, read, write};
+use shingle_sim::Recording;
+use shingle_sim::swarm::{Profile, Recorder, SwarmOptions, replay, run, shrink};
+
+/// Asserts that the scenario breaks no rule any more.
+#[allow(dead_code, reason = "placeholder")]
+fn stays_fixed(name: &str) {
+    let recording = read(&format!("regressions/{name}"));
+    assert!(!recording.rule.is_empty() && !recording.is_empty(), "{name}: a scenario without a rule shows nothing");
+    if let Err(failure) = replay(&recording, &SwarmOptions::default()).outcome {
+        panic!("{name}: {failure}");
+    }
+}
+
+macro_rules! regressions {
+    ($($claim:ident)*) => {
+        $(
+            #[test]
+            fn $claim() {
+                stays_fixed(stringify!($claim));
+            }
+        )*
+
+        #[test]
+        fn every_scenario_of_the_folder_is_run() {
+            let files = std::fs::read_dir(folder().join("regressions")).unwrap();
+            let names = files.map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned());
+            let listed: &[&str] = &[$(stringify!($claim)),*];
+            let run = listed.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+            assert_eq!(names.collect::<BTreeSet<_>>(), run);
+        }
+    };
+}
+
+regressions! {}
+
+/// Records a scenario of a bug whose fix is reverted in this tree: `docs/testing-by-simulation.md` says how.
+/// `SHINGLE_BUG`: the name of the scenario. `SHINGLE_PROFILE`, `SHINGLE_SEEDS`: what is searched, as in `stl` and `2081513836,0..2000`.
+#[test]
+#[ignore = "it needs a tree in which a fix is reverted"]
+fn record() {
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let (name, profile, seeds) = (variable("SHINGLE_BUG"), variable("SHINGLE_PROFILE"), variable("SHINGLE_SEEDS"));
+    let profile = Profile::ALL.into_iter().find(|known| known.name() == profile).expect("a profile");
+    let one_cut_of = profile.has_branches().then_some(8);
+    let options = SwarmOptions { profile, one_cut_of, ..SwarmOptions::default() };
+    let fails = |seed: &u64| run(*seed, &options).is_err();
+    let seed = seeds.split(',').flat_map(parse).find(fails).unwrap_or_else(|| panic!("none of {seeds} fails"));
+    let recorder = Recorder::default();
+    let failure = recorder.run(seed, &options).expect_err("it failed a moment ago");
+    let whole = recorder.take(failure.violation.rule);
+    let before = whole.len();
+    let mut small: Recording = shrink(whole, &mut |smaller| replay(smaller, &options).breaks(&smaller.rule));
+    println!("{name}: {failure}\n{name}: {before} choices, {} after shrinking", small.len());
+    small.title = vec![failure.violation.to_string()];
+    write(&format!("regressions/{name}"), &small);
+}
+
+/// A seed, or a range of them.
+fn parse(text: &str) -> std::ops::Range<u64> {
+    let number = |text: &str| text.parse::<u64>().expect("a seed");
+    text.split_once("..").map_or_else(|| number(text)..number(text) + 1, |(first, end)| number(first)..number(end))
+}
