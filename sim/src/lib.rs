@@ -30,6 +30,7 @@ pub mod disk;
 pub mod fault;
 mod history;
 pub mod model;
+mod profile;
 mod recording;
 mod stamp;
 mod stl_media;

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Bound;
 
-use crate::swarm::Profile;
+use crate::profile::Profile;
 
 /// Where a choice is made: parts from the outermost to the innermost, as in `life 1/host 2/op 17`. A part without a number has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ use core::fmt::{Display, Write};
 
 use super::options::Wrap;
 use super::outcome::{Failure, Report};
-use super::scenario::Profile;
 use crate::model::{Rule, Violation};
+use crate::profile::Profile;
 use shingle_core::block::{BlockDevice, Completion, DeviceId, Flags, Stack, TraceEvent};
 use shingle_core::dm::{OpSet, Trigger, Window};
 use shingle_core::random::Rng;

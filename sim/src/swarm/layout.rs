@@ -477,10 +477,11 @@ shingle_core::impl_display!(Layouts, |self, f| {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::{Profile, Scenario};
+    use super::super::scenario::Scenario;
     use super::*;
     use crate::disk::CrashDisk;
     use crate::fault::FaultPlan;
+    use crate::profile::Profile;
     use shingle_core::block::{BlockDevice, Limits};
 
     #[test]

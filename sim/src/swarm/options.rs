@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use super::scenario::Profile;
 use super::tables::Meddle;
 use crate::choices::Choices;
 use crate::disk::OtherDisk;
+use crate::profile::Profile;
 use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::stl;

@@ -4,8 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-use super::scenario::Profile;
 use crate::model::Violation;
+use crate::profile::Profile;
 use shingle_core::time::Duration;
 
 /// What a run without a violation did.

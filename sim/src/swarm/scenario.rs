@@ -12,6 +12,7 @@ use crate::choices::{Choice, Choices, choices_by_name};
 use crate::disk::{CrashConfig, Discipline, OtherDisk};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
+use crate::profile::Profile;
 use shingle_core::block::{Op, Status};
 use shingle_core::dm::OpSet;
 use shingle_core::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
@@ -21,70 +22,6 @@ use shingle_core::time::Duration;
 use shingle_core::zone::{ResourceLimits, ZoneGeometry};
 
 choices_by_name!(Kind, Append, Trust);
-
-/// What a swarm looks at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
-    /// Writes at depth through a plug, and policies that change.
-    #[default]
-    Plug,
-    /// Appends, native and emulated.
-    Append,
-    /// Zone management, and more zones than may be open.
-    Zones,
-    /// Everything.
-    All,
-    /// Mapped devices of all targets, whose tables change while they are used.
-    Mapper,
-    /// dm-zoned over zoned disks, and losses of power after any of their commands.
-    DmZoned,
-    /// The server of a ublk device, which is killed and started again, over zoned disks, dm-zoned and disks that forget.
-    Ublk,
-    /// Several faulty paths to one disk, and the head above them.
-    Paths,
-    /// A volume over several disks that promises that a loss of power leaves a prefix of the writes.
-    Stl,
-}
-
-impl Profile {
-    /// All profiles of which there is something to run, the default first.
-    pub const ALL: [Self; 9] = [
-        Self::Plug,
-        Self::Append,
-        Self::Zones,
-        Self::All,
-        Self::Mapper,
-        Self::DmZoned,
-        Self::Ublk,
-        Self::Paths,
-        Self::Stl,
-    ];
-
-    /// Whether its worlds look at what a loss of power leaves at many of their commands.
-    #[must_use]
-    pub const fn has_branches(self) -> bool {
-        matches!(self, Self::DmZoned | Self::Stl)
-    }
-
-    /// The name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        ["plug", "append", "zones", "all", "mapper", "dmzoned", "ublk", "paths", "stl"][self as usize]
-    }
-
-    /// How often a host does what, in the order of [`Kind::ALL`].
-    fn weights(self, rng: &mut Rng) -> [u64; Kind::ALL.len()] {
-        let weights = match self {
-            Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
-            Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
-            Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
-            Profile::All | Profile::DmZoned | Profile::Ublk | Profile::Stl => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
-            Profile::Paths => [30, 3, 20, 10, 6, 4, 3, 3, 4, 2, 5, 4],
-            Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
-        };
-        leave_out(weights, rng)
-    }
-}
 
 /// What a host can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +172,7 @@ impl Scenario {
             hosts: between(rng, 1, 4) as u32,
             habits: Habits {
                 depth: some(rng, &[1, 2, 4, 8, 16, 32]),
-                weights: profile.weights(rng),
+                weights: draw_weights(profile, rng),
                 longest: some(rng, &[1, 4, 8, 16]),
                 flags: some(rng, &[0, 0, 5, 20]),
                 trust,
@@ -486,3 +423,16 @@ shingle_core::impl_display!(Scenario, |self, f| {
     write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)?;
     self.paths.iter().try_for_each(|paths| write!(f, "; {paths}"))
 });
+
+/// How often a host of a profile does what, in the order of [`Kind::ALL`].
+fn draw_weights(profile: Profile, rng: &mut Rng) -> [u64; Kind::ALL.len()] {
+    let weights = match profile {
+        Profile::Plug => [50, 2, 5, 15, 4, 2, 1, 1, 3, 0, 4, 4],
+        Profile::Append => [10, 1, 50, 15, 5, 3, 1, 1, 3, 1, 4, 3],
+        Profile::Zones => [25, 2, 8, 8, 10, 8, 8, 8, 8, 1, 4, 8],
+        Profile::All | Profile::DmZoned | Profile::Ublk | Profile::Stl => [30, 3, 15, 15, 5, 4, 3, 3, 4, 1, 5, 5],
+        Profile::Paths => [30, 3, 20, 10, 6, 4, 3, 3, 4, 2, 5, 4],
+        Profile::Mapper => [40, 3, 15, 15, 4, 3, 2, 2, 4, 2, 6, 3],
+    };
+    leave_out(weights, rng)
+}

@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::options::SwarmOptions;
-use super::super::scenario::Profile;
 use super::Media;
 use super::dmzoned::DmZoned;
 use super::drives::Drives;
@@ -15,6 +14,7 @@ use super::stl::Stl;
 use super::stl_table::Tables;
 use crate::choices::Choices;
 use crate::model::Broken;
+use crate::profile::Profile;
 use crate::volume::Volume;
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::random::Rng;
