@@ -212,7 +212,7 @@ impl Layouts {
         let is_inside = |run: &Run| {
             sources.get(run.source).is_some_and(|source| {
                 let end = source.pieces.last().map_or(0, |piece| piece.start + piece.len);
-                let is_cut_at_units = run.from % source.unit == 0 && run.len % source.unit == 0;
+                let is_cut_at_units = run.from.is_multiple_of(source.unit) && run.len.is_multiple_of(source.unit);
                 let is_alike = (source.zoned, source.unit) == (first.zoned, first.unit);
                 is_cut_at_units && is_alike && run.len > 0 && run.from.saturating_add(run.len) <= end
             })
@@ -222,7 +222,7 @@ impl Layouts {
                 Form::Row | Form::Crypt => true,
                 Form::Stripes(stripes) => {
                     stripes > 0
-                        && runs.len() % stripes == 0
+                        && runs.len().is_multiple_of(stripes)
                         && !first.zoned
                         && runs.iter().all(|run| run.len == runs[0].len)
                 }

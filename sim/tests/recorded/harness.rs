@@ -42,6 +42,11 @@ impl Rules<'_> {
     }
 }
 
+/// Scenarios of which the shortest is taken.
+const MAX_FOUND: usize = 8;
+/// Choices below which a scenario is short enough to look for no other.
+const SHORT: usize = 150;
+
 /// The first seeds.
 pub fn first<const N: usize>() -> [u64; N] {
     std::array::from_fn(|seed| seed as u64)
@@ -130,22 +135,27 @@ impl Mutation<'_> {
     /// Writes the shortest of the scenarios that the first seeds show, shrunk.
     fn record(&self) {
         // Few power cuts of many scenarios show a mutation sooner than all of one.
-        let shortest = [self.share(16), self.share(2), None].into_iter().find_map(|share| {
-            let options = SwarmOptions { one_cut_of: self.planted.one_cut_of.or(share), ..self.planted.clone() };
-            let mut found = self.seeds.iter().filter_map(|seed| self.recorded(*seed, &options)).take(8);
-            let first = found.next()?;
-            // A short one is good enough.
-            found
-                .try_fold(first, |best, next| {
-                    let shorter = if next.len() < best.len() { next } else { best };
-                    if shorter.len() < 150 { Err(shorter) } else { Ok(shorter) }
-                })
-                .map_or_else(Some, Some)
-        });
-        let shortest = shortest.unwrap_or_else(|| panic!("{}: none of {} seeds shows it", self.name, self.seeds.len()));
-        let mut smallest = self.shrunk(shortest);
-        smallest.title = vec![self.name.to_owned()];
-        write(self.name, &smallest);
+        let shares = [self.share(16), self.share(2), None];
+        let found = shares.into_iter().find_map(|share| self.shortest(self.planted.one_cut_of.or(share)));
+        let found = found.unwrap_or_else(|| panic!("{}: none of {} seeds shows it", self.name, self.seeds.len()));
+        let mut small = self.shrunk(found);
+        small.title = vec![self.name.to_owned()];
+        write(self.name, &small);
+    }
+
+    /// The shortest of the scenarios that show the mutation.
+    fn shortest(&self, one_cut_of: Option<u64>) -> Option<Recording> {
+        let options = SwarmOptions { one_cut_of, ..self.planted.clone() };
+        let mut shortest: Option<Recording> = None;
+        for recording in self.seeds.iter().filter_map(|seed| self.recorded(*seed, &options)).take(MAX_FOUND) {
+            let best = shortest.take().filter(|best| best.len() <= recording.len()).unwrap_or(recording);
+            let is_short = best.len() < SHORT;
+            shortest = Some(best);
+            if is_short {
+                break;
+            }
+        }
+        shortest
     }
 
     /// The scenario of a seed, if that breaks a rule with the mutation and none without it.
