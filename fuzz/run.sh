@@ -18,7 +18,8 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 cargo build --quiet --release --locked --target "$host"
 program="${CARGO_TARGET_DIR:-target}/$host/release/fuzz"
 if [ "$targets" = all ]; then
-    targets=$(FUZZ_TARGET=list "$program")
+    # libFuzzer says on standard error what it misses.
+    targets=$(FUZZ_TARGET=list "$program" 2> /dev/null)
 fi
 
 for target in $targets; do
