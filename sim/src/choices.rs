@@ -28,7 +28,7 @@ pub trait Choice: Clone + Debug + PartialEq {
         format!("{self:?}").chars().filter(|c| !c.is_whitespace()).collect()
     }
 
-    /// The value that `word` stands for, `None` if there is none; `among` has the values that the generator draws from now.
+    /// The value of `word`, or `None` if it has no meaning. `among`: the values that the generator draws from.
     fn read(word: &str, among: &[Self]) -> Option<Self> {
         among.iter().find(|one| one.word() == word).cloned()
     }
@@ -55,7 +55,7 @@ pub(crate) use choices_by_name;
 /// A recording that all parts of a run write to or read from. A run has one thread; the lock is for devices that can be sent to another.
 pub(crate) type SharedRecording = Arc<Mutex<Recording>>;
 
-/// Where the choices of a run come from, and where they go.
+/// Source of the choices of a run, and the recording that they are added to.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Origin {
     /// The seed.
@@ -105,7 +105,7 @@ impl Choices {
         Self::in_scope(rng, origin, &[(name, 0)])
     }
 
-    /// Choices in a scope of a recording that is given from the outside in.
+    /// Choices in a scope of a recording. `path`: the parts of the scope, the outermost first.
     pub(crate) fn in_scope(rng: Rng, origin: &Origin, path: &[(&'static str, u64)]) -> Self {
         if matches!(origin, Origin::Seed) {
             return Self::new(rng);
@@ -176,7 +176,7 @@ impl Choices {
         }
     }
 
-    /// One choice: `draw` makes it if it is not read from a recording. A value equal to `calm` is not recorded.
+    /// Makes one choice: by `draw`, or from the recording of a replay. A value equal to `calm` is not recorded.
     /// `among`: see [`Choice::read`].
     pub fn decide<T: Choice>(
         &mut self,
@@ -192,7 +192,7 @@ impl Choices {
                 let Some(word) = recording.take(&at.full(), &label) else { return calm };
                 let read = T::read(&word, among);
                 read.unwrap_or_else(|| {
-                    recording.misfit(format!("{}: {label}={word} is no value of this choice", at.full()));
+                    recording.misfit(format!("{}: {label}={word} is not a value of this choice", at.full()));
                     calm
                 })
             }
@@ -228,7 +228,7 @@ impl Choices {
         self.decide(label, (false, &[]), |rng| rng.chance(of, n))
     }
 
-    /// The same for what is usual: calm is true.
+    /// True in `of` out of `n` cases; calm is true.
     pub fn usual(&mut self, label: &'static str, of: u64, n: u64) -> bool {
         self.decide(label, (true, &[]), |rng| rng.chance(of, n))
     }
@@ -238,18 +238,18 @@ impl Choices {
         self.decide(label, (0, &[]), Rng::draw)
     }
 
-    /// One of `of`; calm is the first.
+    /// Chooses a value of `of`, all with the same probability; calm is the first.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `of` is empty.
     pub fn one<T: Choice>(&mut self, label: &'static str, of: &[T]) -> T {
         self.decide(label, (of[0].clone(), of), |rng| of[rng.below(of.len() as u64) as usize].clone())
     }
 
-    /// One of `of`, as often as their weights say; the first of them is possible, and calm.
+    /// Chooses a value of `of` with a probability in proportion to its weight; calm is the first, whose weight is not 0.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `of` is empty.
     pub fn weighted<T: Choice>(&mut self, label: &'static str, of: &[T], weights: &[u64]) -> T {
         self.decide(label, (of[0].clone(), of), |rng| {
             let mut at = rng.below(weights.iter().sum());

@@ -1,6 +1,6 @@
 //! The profiles of the swarm.
 
-/// What a swarm looks at most.
+/// The part of the stack that a simulated scenario exercises most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Writes at depth through a plug, and policies that change.
@@ -14,13 +14,13 @@ pub enum Profile {
     All,
     /// Mapped devices of all targets, whose tables change while they are used.
     Mapper,
-    /// dm-zoned over zoned disks, and losses of power after any of their commands.
+    /// dm-zoned over zoned disks, and power cuts after any of their commands.
     DmZoned,
     /// The server of a ublk device, which is killed and started again, over zoned disks, dm-zoned and disks that forget.
     Ublk,
     /// Several faulty paths to one disk, and the head above them.
     Paths,
-    /// A volume over several disks that promises that a loss of power leaves a prefix of the writes.
+    /// A volume over several disks that promises that a power loss leaves a prefix of the writes.
     Stl,
 }
 
@@ -38,7 +38,7 @@ impl Profile {
         Self::Stl,
     ];
 
-    /// Whether its worlds look at what a loss of power leaves at many of their commands.
+    /// True if a scenario of the profile examines the effect of a power loss at many of its commands.
     #[must_use]
     pub const fn has_branches(self) -> bool {
         matches!(self, Self::DmZoned | Self::Stl)

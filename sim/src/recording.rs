@@ -1,7 +1,7 @@
 //! A recorded scenario: the choices that made a run of the simulator fail, as text.
 //!
 //! ```text
-//! # stl: replay goes on behind a gap
+//! # stl: replay continues after a gap
 //! profile stl
 //! seed 2081513836
 //! rule Durability
@@ -23,7 +23,7 @@ use core::ops::Bound;
 
 use crate::profile::Profile;
 
-/// Where a choice is made: parts from the outermost to the innermost, as in `life 1/host 2/op 17`. A part without a number has 0.
+/// Scope of a choice: parts from the outermost to the innermost, as in `life 1/host 2/op 17`. A part without a number has 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope(Vec<(String, u64)>);
 
@@ -86,7 +86,7 @@ pub struct Recording {
     misfits: Vec<String>,
 }
 
-/// A text that is no recording: the line, from 1, and what is wrong with it.
+/// An error of the text of a recording, with its line, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingError {
     line: usize,
@@ -199,7 +199,7 @@ impl Recording {
         Some(next.0[scope.depth()].1)
     }
 
-    /// How many choices it has.
+    /// Number of choices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.choices.values().map(Vec::len).sum()
@@ -211,7 +211,7 @@ impl Recording {
         self.choices.is_empty()
     }
 
-    /// What a replay could not use: values that are none any more, and choices that nothing asked for.
+    /// Choices that a replay did not use: those with a value that has lost its meaning, and those that nothing asked for.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let of_scope = |(scope, choices): (&Scope, &Vec<(String, String)>)| {
@@ -222,13 +222,13 @@ impl Recording {
         self.misfits.iter().cloned().chain(self.choices.iter().flat_map(of_scope)).collect()
     }
 
-    /// The same without what a replay has found out.
+    /// A copy for another replay.
     #[must_use]
     pub(crate) fn fresh(&self) -> Self {
         Self { taken: BTreeSet::new(), misfits: Vec::new(), ..self.clone() }
     }
 
-    /// Every choice, with its scope.
+    /// Scope and label of every choice.
     pub(crate) fn keys(&self) -> Vec<(Scope, String)> {
         let of = |(scope, choices): (&Scope, &Vec<(String, String)>)| {
             choices.iter().map(|(label, _)| (scope.clone(), label.clone())).collect::<Vec<_>>()
@@ -236,7 +236,7 @@ impl Recording {
         self.choices.iter().flat_map(of).collect()
     }
 
-    /// The same without these choices.
+    /// A copy without these choices.
     pub(crate) fn without(&self, gone: &BTreeSet<(Scope, String)>) -> Self {
         let mut left = self.fresh();
         for (scope, choices) in &mut left.choices {
@@ -245,7 +245,7 @@ impl Recording {
         left
     }
 
-    /// The same without all that is within one of these scopes.
+    /// A copy without the choices within these scopes.
     pub(crate) fn without_scopes(&self, gone: &BTreeSet<Scope>) -> Self {
         let mut left = self.fresh();
         left.choices.retain(|scope, _| !(1..=scope.depth()).any(|depth| gone.contains(&scope.prefix(depth))));
@@ -257,7 +257,7 @@ impl Recording {
         self.choices.keys().map(|scope| scope.prefix(depth)).collect()
     }
 
-    /// The same with another value of one choice.
+    /// A copy with another value of one choice.
     pub(crate) fn with_value(&self, (scope, label): &(Scope, String), value: String) -> Self {
         let mut changed = self.fresh();
         let choices = changed.choices.get_mut(scope).into_iter().flatten();

@@ -201,7 +201,7 @@ impl CrashDisk {
         Self::power_on(config, plan, Choices::new(Rng::new(seed)), medium)
     }
 
-    /// The same, with what it chooses: the time that each command takes, and what goes wrong.
+    /// A disk as [`CrashDisk::restart`] makes it. `choices`: the time that each command takes, and its faults.
     pub(crate) fn power_on(
         config: CrashConfig,
         plan: FaultPlan,
@@ -426,7 +426,7 @@ impl CrashDisk {
 }
 
 impl CrashDisk {
-    /// What happens to `bio`, if anything.
+    /// The fault of the command `bio`, if it has one.
     fn choose_fault(&mut self, bio: &Bio, now: Instant) -> Option<Fault> {
         let Self { plan, choices, .. } = self;
         // A recorded fault may come to a command of somebody who was promised that there is none.

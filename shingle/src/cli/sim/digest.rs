@@ -9,7 +9,7 @@ use crate::cli::{CliError, output};
 
 /// Seeds of each profile.
 const SEEDS: std::ops::Range<u64> = 0..100;
-/// Of the power cuts of a volume one in so many: with all of them a minute is not enough.
+/// Power cuts of a volume of which one is examined. All of them would take longer than a minute.
 const ONE_CUT_OF: u64 = 16;
 
 /// Runs the command.

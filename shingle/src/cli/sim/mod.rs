@@ -196,7 +196,7 @@ fn sweep(seeds: &Range<u64>, cuts: Option<u64>, options: &SwarmOptions, jobs: u3
     tally
 }
 
-/// What is said of broken promises; nothing if there are none. `keep` writes the scenario of a failure, and returns a text about it.
+/// Text about the seeds that failed, empty if none did. `keep` writes the scenario of a failure, and returns a text about it.
 fn told(tally: &Tally, mut keep: impl FnMut(&Failure) -> String) -> String {
     let mut text = String::new();
     for failure in tally.failed.iter().take(SHOWN) {
