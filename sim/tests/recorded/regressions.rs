@@ -8,7 +8,6 @@ use shingle_sim::Recording;
 use shingle_sim::swarm::{Profile, Recorder, SwarmOptions, replay, run, shrink};
 
 /// Asserts that the scenario breaks no rule any more.
-#[allow(dead_code, reason = "placeholder")]
 fn stays_fixed(name: &str) {
     let recording = read(&format!("regressions/{name}"));
     assert!(!recording.rule.is_empty() && !recording.is_empty(), "{name}: a scenario without a rule shows nothing");
@@ -37,7 +36,24 @@ macro_rules! regressions {
     };
 }
 
-regressions! {}
+regressions! {
+    add_writes_one_root_where_a_zone_takes_one
+    add_accepts_a_disk_with_an_older_root
+    stl_keeps_a_zone_while_map_writes_to_it_are_in_flight
+    dmzoned_keeps_the_order_of_the_parts_of_a_cut_write
+    dmzoned_fails_flushes_after_changes_were_lost
+    dmzoned_fails_waiting_writes_once_it_is_read_only
+    resume_sends_bios_of_the_lower_device_first
+    striped_resets_and_finishes_zone_parts_in_order
+    multipath_asks_for_the_pointer_before_a_blind_retry
+    multipath_does_not_repeat_an_append_that_may_be_done
+    zone_lock_ignores_a_report_older_than_a_change
+    plug_learns_only_what_the_device_below_reported
+    plug_switches_no_policy_while_unordered_writes_run
+    plug_asks_again_when_a_report_is_from_before_a_swap
+    plug_doubts_a_zone_whose_reset_failed
+    plug_learns_from_a_report_newer_than_the_failure
+}
 
 /// Records a scenario of a bug whose fix is reverted in this tree: `docs/testing-by-simulation.md` says how.
 /// `SHINGLE_BUG`: the name of the scenario. `SHINGLE_PROFILE`, `SHINGLE_SEEDS`: what is searched, as in `stl` and `2081513836,0..2000`.

@@ -81,12 +81,6 @@ fn making_room_for_a_disk_that_leaves_ends_where_moving_more_gives_none() {
     pass([9_102_254], &SwarmOptions { ops: Some(26), one_cut_of: Some(8), ..target(false) });
 }
 
-/// The tool wrote a second root where a zone takes one, and refused a volume of which one disk had an older root.
-#[test]
-fn a_disk_is_added_whatever_its_zones_take_and_whatever_was_cut_off_before() {
-    pass([3_300_000_009, 3_300_000_020], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
-}
-
 /// The first waited for a zone that only users could have brought, or had none left for a root, as users wrote aside to where room was made. The
 /// second cleaned zones for ever that were as full as those with their copies. The third kept zones back as if all were as short as those of the disk that
 /// had left.
@@ -100,12 +94,6 @@ fn a_disk_that_leaves_where_room_is_short_leaves_or_is_said_to_be_stuck() {
 #[test]
 fn a_batch_that_fails_again_and_again_leaves_the_next_start_a_zone() {
     pass([3_400_000_165], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
-}
-
-/// A zone of the map was full of a batch of a sweep that took long, and had nothing else: a checkpoint gave it back.
-#[test]
-fn a_zone_is_kept_while_a_part_of_the_map_is_on_its_way_there() {
-    pass([2_081_513_836], &SwarmOptions { one_cut_of: Some(8), ..target(false) });
 }
 
 /// A batch that had made a block zeroes and written it was written again elsewhere, and torn there: by the headers alone the block was zeroes.
