@@ -81,3 +81,51 @@ fn a_wrong_command_line_says_what_to_write() {
         assert!(code == 2 && stderr.contains(says), "{words}: {code} {stderr}");
     }
 }
+
+/// A scenario that was recorded for the mutation `fua_is_nothing` of `stl`.
+const SCENARIO: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/recorded/scenarios/stl-fua-is-nothing.scenario");
+
+#[test]
+fn a_recorded_scenario_is_replayed_and_names_its_rule() {
+    let (code, stdout, stderr) = sim(&format!("--replay {SCENARIO}"));
+    assert_eq!(
+        (code, stdout.as_str()),
+        (0, "no rule is broken; the scenario was recorded for: Durability\n"),
+        "{stderr}"
+    );
+    let replay = json(&format!("--replay {SCENARIO}"));
+    assert!(
+        replay["profile"] == "stl" && replay["broken"].is_null() && replay["choices"].as_u64() > Some(3),
+        "{replay}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_scenario_is_an_error_with_its_line() {
+    let path = std::env::temp_dir().join(format!("shingle-sim-{}.scenario", std::process::id()));
+    for (text, says) in [
+        ("", "line 1: empty file"),
+        ("a trace\n", "line 1: not a scenario of this version"),
+        ("shingle-scenario 1\nprofile fast\n", "line 2: unknown profile \"fast\""),
+        ("shingle-scenario 1\nlife 1: look\n", "line 2: \"look\" has no value"),
+        ("shingle-scenario 1\nlife one\n", "line 2: no scope"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let (code, _, stderr) = sim(&format!("--replay {}", path.display()));
+        assert!(code == 1 && stderr.contains(says), "{text:?}: {code} {stderr}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let (code, _, stderr) = sim(&format!("--replay {}", path.display()));
+    assert!(code == 1 && stderr.contains("cannot read the scenario"), "{stderr}");
+}
+
+#[test]
+fn a_digest_depends_on_seeds_and_not_on_jobs() {
+    let digest =
+        |words: &str| json(&format!("--digest --ops 40 --profile plug {words}"))["digest"].as_str().unwrap().to_owned();
+    let first = digest("--seeds 0..6");
+    assert_eq!(first, digest("--seeds 0..6 --jobs 2"));
+    assert_ne!(first, digest("--seeds 1..7"));
+    assert_ne!(first, digest("--seeds 0..5"));
+}
