@@ -1,6 +1,8 @@
 //! How other threads ask a thread with a ring for something: a bounded queue of closures, and an eventfd that ends its sleep.
 
+use std::any::Any;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
@@ -88,22 +90,33 @@ impl<T> Mailbox<T> {
         question: impl FnOnce(&mut T, Reply<R>) + Send + 'static,
     ) -> Result<R, MailboxError> {
         let (sender, answer) = mpsc::sync_channel(1);
-        self.post(move |thread| question(thread, Reply(sender)))?;
-        answer.recv_timeout(time + PATIENCE).map_err(|error| match error {
-            RecvTimeoutError::Timeout => MailboxError::NoAnswer,
-            RecvTimeoutError::Disconnected => MailboxError::Stopped,
-        })
+        self.post(move |thread| question(thread, Reply { sender, answer: PhantomData }))?;
+        let answer = receive(&answer, time + PATIENCE)?;
+        Ok(*answer.downcast().expect("a reply sends what it is a reply of"))
     }
 }
 
-/// The way back to a thread that asked.
-pub struct Reply<R>(SyncSender<R>);
+/// An answer of any type: with a channel for each type, the code of channels would be there some fifty times.
+type Answer = Box<dyn Any + Send>;
 
-impl<R> Reply<R> {
+fn receive(answer: &Receiver<Answer>, time: Duration) -> Result<Answer, MailboxError> {
+    answer.recv_timeout(time).map_err(|error| match error {
+        RecvTimeoutError::Timeout => MailboxError::NoAnswer,
+        RecvTimeoutError::Disconnected => MailboxError::Stopped,
+    })
+}
+
+/// The way back to a thread that asked.
+pub struct Reply<R> {
+    sender: SyncSender<Answer>,
+    answer: PhantomData<fn(R)>,
+}
+
+impl<R: Send + 'static> Reply<R> {
     /// Answers.
     pub fn send(self, answer: R) {
         // Who asked may have lost patience.
-        let _ = self.0.try_send(answer);
+        let _ = self.sender.try_send(Box::new(answer));
     }
 }
 

@@ -1,11 +1,13 @@
 //! The other end of the control socket.
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use shingle_core::zone::Zone;
 
 use super::protocol::{Failure, Operation, ReportZones, ZoneInfo};
@@ -40,23 +42,35 @@ impl ControlClient {
 
     /// Sends a request and waits for the answer.
     pub fn call<O: Operation>(&mut self, request: &O) -> Result<O::Answer, ControlError> {
-        let lost = |why: String| ControlError::new(ErrorKind::Stopped, format!("the daemon did not answer: {why}"));
-        let request = RequestLine { v: VERSION, id: self.next, op: O::NAME, fields: request };
-        let mut line = serde_json::to_vec(&request).map_err(|error| lost(error.to_string()))?;
-        line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|error| lost(error.to_string()))?;
+        let fields = serde_json::to_value(request).map_err(lost)?;
+        let answer = self.exchange(O::NAME, fields)?;
+        serde_json::from_value(answer).map_err(misunderstood)
+    }
+
+    /// Sends a request of any operation and waits for what the answer has in `ok`. Code that knows the operation is compiled once for each,
+    /// so it is kept short.
+    fn exchange(&mut self, name: &str, fields: Value) -> Result<Value, ControlError> {
+        let mut request = Map::from_iter([
+            ("v".to_owned(), json!(VERSION)),
+            ("id".to_owned(), json!(self.next)),
+            ("op".to_owned(), json!(name)),
+        ]);
+        if let Value::Object(fields) = fields {
+            request.extend(fields);
+        }
+        let line = format!("{}\n", Value::Object(request));
+        self.stream.get_mut().write_all(line.as_bytes()).map_err(lost)?;
         let mut answer = String::new();
         match self.stream.read_line(&mut answer) {
-            Ok(0) => return Err(lost("it closed the connection; is it going down?".into())),
+            Ok(0) => return Err(lost("it closed the connection; is it going down?")),
             Ok(_) => {}
-            Err(error) => return Err(lost(error.to_string())),
+            Err(error) => return Err(lost(error)),
         }
         self.next += 1;
-        let other = |error| lost(format!("it speaks another language ({error}); is it of another version?"));
-        match serde_json::from_str(&answer).map_err(other)? {
+        match serde_json::from_str(&answer).map_err(misunderstood)? {
             ResponseLine { ok: Some(answer), error: None } => Ok(answer),
             ResponseLine { ok: None, error: Some(failure) } => Err(failure.into()),
-            _ => Err(lost("its answer is neither ok nor error".into())),
+            _ => Err(lost("its answer is neither ok nor error")),
         }
     }
 
@@ -73,17 +87,16 @@ impl ControlClient {
     }
 }
 
-#[derive(Serialize)]
-struct RequestLine<'a, O> {
-    v: u64,
-    id: u64,
-    op: &'static str,
-    #[serde(flatten)]
-    fields: &'a O,
+fn lost(why: impl Display) -> ControlError {
+    ControlError::new(ErrorKind::Stopped, format!("the daemon did not answer: {why}"))
+}
+
+fn misunderstood(error: serde_json::Error) -> ControlError {
+    lost(format!("it speaks another language ({error}); is it of another version?"))
 }
 
 #[derive(Deserialize)]
-struct ResponseLine<A> {
-    ok: Option<A>,
+struct ResponseLine {
+    ok: Option<Value>,
     error: Option<Failure>,
 }

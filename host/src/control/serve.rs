@@ -12,11 +12,16 @@ pub(super) fn serve<O: Operation>(
 ) -> Result<Value, ControlError> {
     // A field that is null counts as left out.
     fields.retain(|_, value| !value.is_null());
-    let request = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
-        let (place, error) = (error.path().to_string(), error.inner());
-        let place = if place == "." { String::new() } else { format!("`{place}`: ") };
-        bad(format!("{place}{error}; docs/control-protocol.md has what `{}` takes", O::NAME))
-    })?;
-    let answer = serde_json::to_value(carry_out(request)?);
-    answer.map_err(|error| ControlError::new(ErrorKind::Io, format!("the answer cannot be written: {error}")))
+    let request = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| wrong(O::NAME, &error))?;
+    serde_json::to_value(carry_out(request)?).map_err(|error| unwritable(&error))
+}
+
+fn wrong(name: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> ControlError {
+    let (place, error) = (error.path().to_string(), error.inner());
+    let place = if place == "." { String::new() } else { format!("`{place}`: ") };
+    bad(format!("{place}{error}; docs/control-protocol.md has what `{name}` takes"))
+}
+
+fn unwritable(error: &serde_json::Error) -> ControlError {
+    ControlError::new(ErrorKind::Io, format!("the answer cannot be written: {error}"))
 }
