@@ -40,9 +40,12 @@ regressions! {
     add_writes_one_root_where_a_zone_takes_one
     add_accepts_a_disk_with_an_older_root
     stl_keeps_a_zone_while_map_writes_to_it_are_in_flight
+    stl_does_not_count_a_filler_that_failed_as_written
     dmzoned_keeps_the_order_of_the_parts_of_a_cut_write
     dmzoned_fails_flushes_after_changes_were_lost
     dmzoned_fails_waiting_writes_once_it_is_read_only
+    dmzoned_does_not_rewrite_a_log_that_may_count
+    dmzoned_frees_a_zone_discarded_during_an_overwrite
     resume_sends_bios_of_the_lower_device_first
     striped_resets_and_finishes_zone_parts_in_order
     multipath_asks_for_the_pointer_before_a_blind_retry
