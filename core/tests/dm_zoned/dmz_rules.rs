@@ -177,12 +177,20 @@ mod simple {
                     self.wrong.insert(format!("superblock {name}"));
                 }
             }
+            if primary.is_none() && secondary.is_none() && self.are_other_members(None) {
+                self.wrong = Wrong::from(["other members".into()]);
+                return;
+            }
             let is_newer = match (&primary, &secondary) {
                 (None, None) => return,
                 (Some(one), Some(two)) => two.generation > one.generation && are_one(one, two),
                 (one, _) => one.is_none(),
             };
             let chosen = if is_newer { secondary.clone() } else { primary.clone() }.unwrap();
+            if self.are_other_members(Some(&chosen)) {
+                self.wrong = Wrong::from(["other members".into()]);
+                return;
+            }
             for (name, found) in names.iter().zip([&primary, &secondary]) {
                 if let Some(found) = found {
                     self.judge_super(name, found, &chosen);
@@ -205,6 +213,26 @@ mod simple {
                 }
             }
             self.judge_thirds(&chosen);
+        }
+
+        /// Whether a superblock at the start of a disk says that the disk is another one. `main`: the superblock of the set, if there is one.
+        fn are_other_members(&mut self, main: Option<&Super>) -> bool {
+            let starts: Vec<u64> = self.media.space().members().iter().map(|it| u64::from(it.first_zone)).collect();
+            let starts: Vec<u64> = starts.into_iter().map(|zone| zone * self.zone_blocks()).collect();
+            let found: Vec<(u64, Super)> = starts
+                .into_iter()
+                .filter_map(|at| Some((at, parse(&read(self.media, at, 1)).filter(|found| found.version == 2)?)))
+                .collect();
+            if !self.has_regular() {
+                let zone = self.zone_blocks();
+                return main.is_none() && found.iter().any(|(_, found)| found.at > 0 && found.at % zone == 0);
+            }
+            let bitmaps = self.zones() * self.per_zone();
+            let mut fits = found.iter().filter(|(at, found)| found.at == *at && found.bitmaps == bitmaps);
+            match main.or(fits.next().map(|(_, found)| found)) {
+                None => !found.is_empty(),
+                Some(main) => found.iter().any(|(at, found)| !are_one(found, main) || (*at > 0 && found.at != *at)),
+            }
         }
 
         fn blocks(&mut self, first: u64, count: usize) -> Vec<u8> {
@@ -358,6 +386,7 @@ fn said(report: &Report) -> Wrong {
         Finding::PastEnd { zone, count } => format!("{count} bits past the end of zone {zone}"),
         Finding::Both { chunk, count } => format!("{count} blocks of chunk {chunk} twice"),
         Finding::Difference { count, .. } => format!("{count} blocks differ"),
+        Finding::NoSet(_) if report.wrong_members.is_some() => "other members".into(),
         other => panic!("{other}"),
     };
     errors.map(line).collect()

@@ -11,6 +11,7 @@ mod dm_zoned_kernel;
 mod dm_zoned_trouble;
 mod dmz_format;
 mod dmz_format_cut;
+mod dmz_members;
 mod dmz_repair;
 mod dmz_rules;
 mod dmz_salvage;

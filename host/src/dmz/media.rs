@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
-use shingle_core::dm::zoned::format::{Media, MediaError};
+use shingle_core::dm::zoned::format::{Media, MediaError, MemberFound, Superblock, WrongMembers};
 use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::zone::Zone;
@@ -44,7 +44,14 @@ impl<R: Reach> DeviceMedia<R> {
             devices.push(SetDevice { name, device, limits });
         }
         let limits: Vec<&Limits> = devices.iter().map(|device| &device.limits).collect();
-        let space = ZoneSpace::new(&limits).map_err(|error| no_set(&devices, &error))?;
+        let space = match ZoneSpace::new(&limits) {
+            Ok(space) => space,
+            Err(error) => {
+                let error = no_set(&devices, &error);
+                let found = members_found(&mut reach, &devices);
+                return Err(found.map_or(error.clone(), |found| MediaError(format!("{error}\n{found}"))));
+            }
+        };
         let mut media = Self { reach, devices, space, buffer: Data::zeroed(PIECE) };
         for place in media.devices.numbers() {
             let zones = media.devices[place].limits.zones();
@@ -114,6 +121,10 @@ impl<R: Reach> Media for DeviceMedia<R> {
         &self.space
     }
 
+    fn name(&self, member: MemberNo) -> String {
+        self.devices[member].name.clone()
+    }
+
     fn read(&mut self, block: u64, to: &mut [u8]) -> Result<(), MediaError> {
         for (piece, part) in to.chunks_mut(PIECE).enumerate() {
             let data = self.buffer.slice(0, part.len());
@@ -148,6 +159,22 @@ impl<R: Reach> Media for DeviceMedia<R> {
 
 pub(super) fn about(name: &str, what: &dyn Display) -> MediaError {
     MediaError(format!("{name}: {what}"))
+}
+
+/// What the superblocks of devices say that make no set together, if any of them has one.
+fn members_found(reach: &mut impl Reach, devices: &Rows<MemberNo, SetDevice>) -> Option<WrongMembers> {
+    let zone_sectors = devices.iter().find_map(|device| Some(device.limits.zoned.as_ref()?.zone_sectors));
+    let (mut first_zone, mut found) = (SetZone(0), Vec::new());
+    for SetDevice { name, device, limits } in devices.iter() {
+        let data = Data::zeroed(BLOCK_BYTES);
+        let bio = Bio::new(Op::Read, Sector::ZERO, BLOCK_SECTORS, Payload::Data(data.clone()));
+        let is_read = reach.run(*device, bio).is_ok_and(|(status, _)| status.is_ok());
+        let superblock = Superblock::decode(&data.to_vec()).ok().filter(|found| is_read && found.version > 1);
+        let zones = zone_sectors.map_or(0, |zone| limits.capacity.div_ceil(zone.into()) as u32);
+        found.push(MemberFound { name: name.clone(), first_zone, zones, superblock });
+        first_zone = first_zone + zones;
+    }
+    WrongMembers::of_disks(found, zone_sectors.map(|zone| zone / BLOCK_SECTORS))
 }
 
 fn no_set(devices: &Rows<MemberNo, SetDevice>, error: &SpaceError) -> MediaError {

@@ -203,6 +203,26 @@ fn a_check_that_finds_errors_has_a_code_of_its_own() {
 }
 
 #[test]
+fn disks_in_a_wrong_order_are_refused_with_the_right_one() {
+    let scratch = Scratch::new();
+    fs::write(scratch.0.join("reg"), unpack("fix2_dev1.runs")).unwrap();
+    kernels_disk(&scratch, "two", "fix2_dev2.runs", "fix2_zones2.txt");
+    kernels_disk(&scratch, "three", "fix2_dev3.runs", "fix2_zones3.txt");
+    let orders = ["reg three two", "two reg three", "three two reg"];
+    for command in ["check", "repair", "dump", "salvage -o image", "relabel --label=other"] {
+        for order in orders {
+            scratch.fails(&format!("dmz {command} {order}"), 1, &["give the disks in this order: reg two three"]);
+        }
+        scratch.fails(&format!("dmz {command} reg three"), 1, &["of the set is missing; give all its disks"]);
+        let alone = ["two: label \"fix2\"", "disk ", "first zone "];
+        scratch.fails(&format!("dmz {command} two"), 1, &alone);
+        scratch.fails(&format!("dmz {command} reg"), 1, &["a regular device alone", "reg: label \"fix2\""]);
+    }
+    assert!(!scratch.0.join("image").exists());
+    assert!(scratch.ok("dmz dump reg two three").contains("Tertiary superblock of two at block"));
+}
+
+#[test]
 fn a_dump_shows_superblocks_mapping_and_weights() {
     let scratch = Scratch::new();
     first_set(&scratch);

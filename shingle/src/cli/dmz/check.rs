@@ -12,6 +12,9 @@ use shingle_host::dmz::Access;
 pub fn run(args: &SetArgs) -> Result<(), CliError> {
     let mut disks = args.open(Access::Read)?;
     let report = with_percent("checking", |progress| check(&mut disks, progress));
+    if let Some(wrong) = &report.wrong_members {
+        return Err(CliError::failed(wrong));
+    }
     if args.json {
         let mut value = geometry_json(&disks);
         value["check"] = report_json(&report);

@@ -1,7 +1,9 @@
 //! `shingle dmz dump`.
 
 use serde_json::{Value, json};
-use shingle_core::dm::zoned::format::{LoadError, MapEntry, Media, NO_ZONE, Sets, Volume, read_bitmap};
+use shingle_core::dm::zoned::format::{
+    LoadError, MapEntry, Media, MemberFound, NO_ZONE, Sets, Superblock, Volume, read_bitmap, read_members,
+};
 use shingle_core::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
@@ -36,11 +38,13 @@ pub fn run(args: &SetArgs) -> Result<(), CliError> {
     })?;
     let zones = view(&mut disks, &volume)?;
     if args.json {
-        return output::print_json(&to_json(&disks, &volume, &zones));
+        let members = read_members(&mut disks);
+        return output::print_json(&to_json(&disks, &volume, (&members, &zones)));
     }
     let shows_all = args.detail() > 0;
     let mut text = geometry(&disks, 0);
     text += &superblocks(&volume.sets);
+    text += &tertiary_superblocks(&mut disks);
     text += &mapping(&volume.entries, &zones);
     let shown =
         |zone: &ZoneView| shows_all || zone.role != Role::Free || zone.weight > 0 || zone.info.wp > Block::FIRST;
@@ -101,6 +105,20 @@ fn superblocks(sets: &Sets) -> String {
     text
 }
 
+/// The superblocks of the zoned disks behind a regular one.
+fn tertiary_superblocks(disks: &mut Disks) -> String {
+    let line = |found: &MemberFound| match &found.superblock {
+        None => format!("Tertiary superblock of {}: none\n", found.name),
+        Some(superblock) => {
+            let uuid = Uuid::from_bytes(superblock.device_uuid);
+            let Superblock { block, version, .. } = superblock;
+            format!("Tertiary superblock of {} at block {block}: version {version}, device UUID {uuid}\n", found.name)
+        }
+    };
+    let zoned = if disks.space().has_cache() { read_members(disks) } else { Vec::new() };
+    zoned.iter().skip(1).map(line).collect()
+}
+
 /// The chunks that have zones.
 fn mapping(entries: &Rows<ChunkNo, MapEntry>, zones: &Rows<SetZone, ZoneView>) -> String {
     let part = |zone: SetZone| match zones.get(zone) {
@@ -143,7 +161,7 @@ impl ZoneView {
     }
 }
 
-fn to_json(disks: &Disks, volume: &Volume, zones: &Rows<SetZone, ZoneView>) -> Value {
+fn to_json(disks: &Disks, volume: &Volume, (members, zones): (&[MemberFound], &Rows<SetZone, ZoneView>)) -> Value {
     let id = |zone: SetZone| (zone != NO_ZONE).then_some(zone.0);
     let found = |set: usize| match &volume.sets.found[set] {
         Ok(superblock) => superblock_json(superblock),
@@ -167,6 +185,9 @@ fn to_json(disks: &Disks, volume: &Volume, zones: &Rows<SetZone, ZoneView>) -> V
     let mut value = geometry_json(disks);
     value["primary"] = found(0);
     value["secondary"] = found(1);
+    let tertiary = |found: &MemberFound| found.superblock.as_ref().map(superblock_json);
+    value["tertiary"] =
+        if disks.space().has_cache() { members.iter().skip(1).map(tertiary).collect() } else { json!([]) };
     value["in_force"] = json!(in_force(&volume.sets));
     value["mapping"] = mapping.collect();
     value["problems"] = volume.problems.iter().map(|problem| json!(problem.to_string())).collect();

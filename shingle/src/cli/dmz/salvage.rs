@@ -44,7 +44,7 @@ const MOST_PRINTED: usize = 20;
 pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
     let salvage = with_percent("reading metadata", |progress| Salvage::survey(&mut disks, progress));
-    let salvage = salvage.map_err(|error| CliError::Failed(format!("{error}: there is nothing to salvage")))?;
+    let salvage = salvage.map_err(CliError::failed)?;
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
     let chunk_bytes = u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
     let layout = Layout { bytes: u64::from(salvage.layout.chunks) * chunk_bytes, chunk_bytes, split: args.split };

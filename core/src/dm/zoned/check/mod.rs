@@ -23,7 +23,7 @@ pub use finding::{Finding, Whose};
 pub use loss::Loss;
 pub use repair::{OnLoss, Repair, RepairError, relabel, repair};
 pub use report::{Next, Report, Third};
-pub use salvage::{NothingThere, Salvage, Source};
+pub use salvage::{Salvage, SalvageError, Source};
 use view::View;
 
 use super::format::{
@@ -46,6 +46,10 @@ pub fn check(media: &mut dyn Media, progress: Progress<'_>) -> Report {
             let finding = |(set, problem)| Finding::Superblock { whose: Whose::Set(set), problem };
             report.findings.extend(problems.map(finding));
             report.without_set = Some(next_step(media));
+        }
+        Err(LoadError::Members(wrong)) => {
+            report.findings.push(Finding::NoSet(format!("{wrong}")));
+            (report.without_set, report.wrong_members) = (Some(Next::GiveMembers), Some(wrong));
         }
         Err(error) => {
             report.findings.push(Finding::NoSet(format!("{error}")));

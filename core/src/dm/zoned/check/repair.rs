@@ -11,8 +11,8 @@ use super::copies::{Copies, exact, is_exact};
 use super::view::View;
 use super::{Finding, Loss, Next, Report, check, next_step};
 use crate::dm::zoned::format::{
-    Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, bitmap_start, pieces,
-    tertiaries,
+    Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, WrongMembers,
+    bitmap_start, pieces, tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Rows, SetZone, ZoneSpace};
 use crate::prelude::*;
@@ -31,6 +31,8 @@ pub enum OnLoss {
 pub enum RepairError {
     /// There is nothing to go by. Then what to do next.
     Load(LoadError, Next),
+    /// The disks are in another order than in their set, or not of one set. Nothing was changed.
+    Members(WrongMembers),
     /// Something is in neither copy of the metadata, and it was not given up. Nothing was changed.
     Loss(Vec<Loss>),
     /// A disk failed. One of the sets is whole.
@@ -46,6 +48,7 @@ const MOST_TOLD: usize = 20;
 
 impl_error!(RepairError, Media(MediaError), |self, f| match self {
     Self::Load(error, next) => write!(f, "{error}: {next}"),
+    Self::Members(wrong) => wrong.fmt(f),
     Self::Loss(losses) => {
         f.write_str("neither copy of the metadata has what follows; nothing was changed")?;
         losses.iter().take(MOST_TOLD).try_for_each(|loss| write!(f, "\n  {loss}"))?;
@@ -107,7 +110,10 @@ pub fn repair(media: &mut dyn Media, on_loss: OnLoss, progress: Progress<'_>) ->
 
 /// The superblocks, or what to do without.
 fn find(media: &mut dyn Media) -> Result<Sets, RepairError> {
-    Sets::find(media).map_err(|error| RepairError::Load(error, next_step(media)))
+    Sets::find(media).map_err(|error| match error {
+        LoadError::Members(wrong) => RepairError::Members(wrong),
+        error => RepairError::Load(error, next_step(media)),
+    })
 }
 
 /// Gives a set another label, in all its superblocks.

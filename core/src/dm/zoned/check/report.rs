@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::bitmaps::Counts;
 use super::{Finding, Loss, Whose};
-use crate::dm::zoned::format::{Other, Sets, Superblock, random_zones, usable_zones};
+use crate::dm::zoned::format::{Other, Sets, Superblock, WrongMembers, random_zones, usable_zones};
 use crate::dm::zoned::{MemberNo, SetZone, ZoneSpace};
 use crate::prelude::*;
 
@@ -27,6 +27,8 @@ pub struct Report {
     pub thirds: Vec<Third>,
     /// What neither set has, if there are errors: a repair has to be told to give it up.
     pub lost: Vec<Loss>,
+    /// Why the disks are not the members of one set in its order; then nothing else was checked.
+    pub wrong_members: Option<WrongMembers>,
     /// What to do if there is no set.
     pub(super) without_set: Option<Next>,
     space: Numbers,
@@ -45,6 +47,8 @@ pub enum Next {
     Salvage,
     /// There is nothing.
     Format,
+    /// The disks of one set have to be given, in its order.
+    GiveMembers,
 }
 
 impl_display!(Next, |self, f| f.write_str(match self {
@@ -53,6 +57,7 @@ impl_display!(Next, |self, f| f.write_str(match self {
     Self::GiveUp => "neither set has all of it: run `shingle dmz salvage` before `shingle dmz repair --lossy`",
     Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
     Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
+    Self::GiveMembers => "give the disks of one set in its order",
 }));
 
 /// A third superblock.

@@ -7,8 +7,8 @@ use super::Loss;
 use super::copies::{Copies, Twin, exact};
 use super::view::View;
 use crate::dm::zoned::format::{
-    Chunk, DEFAULT_RESERVED, Layout, LoadError, MapEntry, Media, MediaError, Progress, Sets, Superblock, read_run,
-    tertiaries,
+    Chunk, DEFAULT_RESERVED, Layout, LoadError, MapEntry, Media, MediaError, Progress, Sets, Superblock, WrongMembers,
+    read_run, tertiaries,
 };
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, SetZone, ZoneSpace};
 use crate::prelude::*;
@@ -31,11 +31,19 @@ impl_display!(Source, |self, f| match self {
     Self::Devices => f.write_str("no superblock: the devices themselves"),
 });
 
-/// There is nothing that looks like a set.
+/// Error of a salvage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NothingThere(pub String);
+pub enum SalvageError {
+    /// Nothing on the disks looks like a set.
+    Nothing(String),
+    /// The disks are in another order than in their set, or not of one set.
+    Members(WrongMembers),
+}
 
-impl_error!(NothingThere, |self, f| f.write_str(&self.0));
+impl_error!(SalvageError, |self, f| match self {
+    Self::Nothing(why) => write!(f, "{why}: there is nothing to salvage"),
+    Self::Members(wrong) => wrong.fmt(f),
+});
 
 /// What is left of a set.
 #[derive(Clone, Debug)]
@@ -53,20 +61,23 @@ impl Salvage {
     /// Looks at the metadata.
     ///
     /// # Errors
-    /// If nothing looks like a set.
-    pub fn survey(media: &mut dyn Media, progress: Progress<'_>) -> Result<Self, NothingThere> {
+    /// If nothing looks like a set, or if the disks are not those of one set in its order.
+    pub fn survey(media: &mut dyn Media, progress: Progress<'_>) -> Result<Self, SalvageError> {
         let (guesses, error) = match Sets::find(media) {
             Ok(sets) => (vec![Guess::of(sets, media.space())], None),
-            Err(LoadError::Ambiguous { zone, layout }) => {
-                let guesses = Guess::either(&layout, media.space());
-                (guesses, Some(Loss::Superblocks(LoadError::Ambiguous { zone, layout })))
+            Err(LoadError::Members(wrong)) => return Err(SalvageError::Members(wrong)),
+            Err(error) => {
+                let guesses = match &error {
+                    LoadError::Ambiguous { layout, .. } => Guess::either(layout, media.space()),
+                    _ => vec![Guess::without_sets(media)?],
+                };
+                (guesses, Some(Loss::Superblocks(error)))
             }
-            Err(error) => (vec![Guess::without_sets(media)?], Some(Loss::Superblocks(error))),
         };
         let mut surveys: Vec<_> = guesses.into_iter().map(|guess| Self::with(media, guess, progress)).collect();
         surveys.sort_by_key(|salvage| salvage.losses.len());
         let nothing = "no superblock, and no mapping table where one would be";
-        let best = surveys.into_iter().find(Self::is_plausible).ok_or_else(|| NothingThere(nothing.into()));
+        let best = surveys.into_iter().find(Self::is_plausible).ok_or_else(|| SalvageError::Nothing(nothing.into()));
         best.map(|mut salvage| {
             salvage.losses.splice(0..0, error);
             salvage
@@ -152,7 +163,7 @@ impl Guess {
     }
 
     /// The numbers of a set whose superblocks are both lost.
-    fn without_sets(media: &mut dyn Media) -> Result<Self, NothingThere> {
+    fn without_sets(media: &mut dyn Media) -> Result<Self, SalvageError> {
         let (source, layout) = match from_third(media) {
             Some(found) => found,
             None => (Source::Devices, from_devices(media)?),
@@ -175,8 +186,9 @@ fn from_third(media: &mut dyn Media) -> Option<(Source, Layout)> {
 
 /// The numbers of a set with the smallest reserve, and so the most chunks: those too many have no zones. One block of
 /// mapping table too many shows: it would be the bitmap of the first metadata zone, which has no valid block.
-fn from_devices(media: &mut dyn Media) -> Result<Layout, NothingThere> {
-    let nothing = |error| NothingThere(format!("no superblock, and no set can be made of these devices: {error}"));
+fn from_devices(media: &mut dyn Media) -> Result<Layout, SalvageError> {
+    let nothing =
+        |error| SalvageError::Nothing(format!("no superblock, and no set can be made of these devices: {error}"));
     let most = Layout::compute(media.space(), 1).map_err(nothing)?;
     let usual = Layout::compute(media.space(), DEFAULT_RESERVED).unwrap_or(most);
     let last = most.set_start(media.space(), 0) + u64::from(most.map_blocks);

@@ -1,12 +1,17 @@
 //! The disks of a set, as those see them who may wait: the tools.
 
-use crate::dm::zoned::{BLOCK_BYTES, SetZone, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, MemberNo, SetZone, ZoneSpace};
 use crate::prelude::*;
 
 /// The disks of a set, read and written in whole blocks. A range lies in one zone.
 pub trait Media {
     /// The devices and zones. The write pointers are kept up to date.
     fn space(&self) -> &ZoneSpace;
+
+    /// Name of a disk in messages.
+    fn name(&self, member: MemberNo) -> String {
+        format!("device {member}")
+    }
 
     /// Reads blocks from global block `block` on.
     ///

@@ -13,6 +13,7 @@ mod create;
 mod layout;
 mod mapping;
 mod media;
+mod members;
 mod memory;
 mod sets;
 mod superblock;
@@ -26,6 +27,7 @@ pub(crate) use mapping::Judge;
 pub use mapping::{MappingFault, MappingProblem, Part, validate_mapping};
 pub use media::{Media, MediaError, Progress};
 pub(crate) use media::{pieces, read_run};
+pub use members::{MemberFound, WrongMembers, check_members, read_members};
 pub use memory::MemoryMedia;
 pub use sets::{
     Choice, Other, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones,

@@ -2,6 +2,7 @@
 
 use super::mapping::{MappingProblem, validate_mapping};
 use super::media::{PIECE, pieces};
+use super::members::{WrongMembers, check_members};
 use super::sets::{Choice, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones};
 use super::{Bitmap, ENTRIES, Layout, MapEntry, Media, MediaError, NO_ZONE, Superblock, bitmap_blocks};
 use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, Number, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
@@ -31,7 +32,11 @@ pub enum LoadError {
         zone: SetZone,
         /// The numbers of the set, if the superblock is where it would be without that zone.
         layout: Layout,
+        /// The superblock.
+        superblock: Box<Superblock>,
     },
+    /// The disks are in another order than in their set, or not of one set.
+    Members(WrongMembers),
     /// A disk failed.
     Media(MediaError),
 }
@@ -47,15 +52,28 @@ impl_error!(LoadError, Media(MediaError), |self, f| match self {
         "one superblock is left, and zone {zone} before it, which may have held the other one, has failed: which \
          of the two it is cannot be told; salvage what is there"
     ),
+    Self::Members(error) => error.fmt(f),
     Self::Media(error) => error.fmt(f),
 });
 
 impl Sets {
-    /// Finds both superblocks. One that cannot be read is as good as none.
+    /// Finds both superblocks, and compares those of the other disks with them. One that cannot be read is as good as none.
     ///
     /// # Errors
-    /// If neither is right, or if the one that is left can be either.
+    /// If neither is right, if the one that is left can be either, or if a disk is of another set or at another position.
     pub fn find(media: &mut dyn Media) -> Result<Self, LoadError> {
+        let sets = Self::find_on_first(media);
+        let superblock = match &sets {
+            Ok(sets) => Some(sets.superblock),
+            Err(LoadError::Ambiguous { superblock, .. }) => Some(**superblock),
+            Err(_) => None,
+        };
+        check_members(media, superblock.as_ref()).map_err(LoadError::Members)?;
+        sets
+    }
+
+    /// Finds both superblocks on the first disk.
+    fn find_on_first(media: &mut dyn Media) -> Result<Self, LoadError> {
         let space = media.space().clone();
         let Some(zone) = space.metadata_zone() else { return Err(LoadError::NoSet(Vec::new())) };
         let first = probe(media, &space, zone, 0);
@@ -71,7 +89,7 @@ impl Sets {
             return Err(LoadError::NoSet(sides.into_iter().filter_map(Result::err).collect()));
         };
         if let (true, Some(zone)) = (sides.iter().any(Result::is_err), failed_metadata_zone(&space)) {
-            return Err(LoadError::Ambiguous { zone, layout });
+            return Err(LoadError::Ambiguous { zone, layout, superblock: Box::new(superblock) });
         }
         let found = sides.map(|side| side.map(|(superblock, _)| superblock));
         Ok(Self { found, choice, superblock, layout })
