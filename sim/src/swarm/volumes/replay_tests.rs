@@ -9,7 +9,7 @@ use crate::swarm::{Profile, Report, SwarmOptions, replay, run_from};
 
 /// Runs a seed and replays what it recorded.
 fn takes_the_same_steps(profile: Profile, seed: u64) {
-    let options = SwarmOptions { profile, one_cut_of: Some(4), ..SwarmOptions::default() };
+    let options = SwarmOptions { profile, one_cut_of: Some(32), ..SwarmOptions::default() };
     let choices = SharedRecording::new(Recording::of_all(profile, seed).into());
     let recorded =
         run_from(seed, &options, &Origin::Recorder(choices.clone())).unwrap_or_else(|error| panic!("{error}"));
