@@ -66,4 +66,5 @@ pub mod random;
 pub mod sector;
 pub mod task;
 pub mod time;
+mod uuid;
 pub mod zone;

@@ -14,6 +14,7 @@ mod stl_gone;
 mod stl_guards;
 mod stl_idle;
 mod stl_lanes;
+mod stl_members;
 mod stl_read_ahead;
 mod stl_remove;
 mod stl_salvage;

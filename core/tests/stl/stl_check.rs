@@ -143,7 +143,7 @@ fn disks_without_a_volume_are_told_from_a_volume_without_its_disks() {
         let spot = Spot { disk: 0, block };
         alone.put(spot, &media.block(spot));
     });
-    let report = finds(&mut alone, "no-volume");
+    let report = finds(&mut alone, "members");
     assert!(report.findings.all()[0].to_string().contains("is missing"));
 }
 

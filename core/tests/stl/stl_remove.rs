@@ -252,7 +252,10 @@ fn a_volume_without_a_device_is_in_order_and_has_what_it_had() {
             let gone = volume.newest.root.members.iter().filter(|member| member.state == MemberState::Gone);
             assert!(gone.map(|member| member.id).eq([removal.id]));
             assert!(
-                plan_removal(&mut empty, None, &mut |_, _| ()).unwrap_err().to_string().contains("is not of the set")
+                plan_removal(&mut empty, None, &mut |_, _| ())
+                    .unwrap_err()
+                    .to_string()
+                    .contains("does not belong to volume")
             );
             goes_on(&case.stay, &left, &model[..volume.newest.root.capacity as usize]);
         }
@@ -334,7 +337,9 @@ fn an_end_that_is_cut_off_anywhere_leaves_a_device_that_leaves_or_none() {
             let mut again = media.clone();
             match finish_removal(&mut again, &mut |_, _| ()) {
                 // Its roots are away as far as they matter.
-                Err(RemoveError::Volume(why)) => assert!(is_without && why.contains("is not of the set"), "{why}"),
+                Err(RemoveError::Volume(why)) => {
+                    assert!(is_without && why.contains("does not belong to volume"), "{why}")
+                }
                 other => other.unwrap(),
             }
             assert!(is_whole(&without_last(&again), &model), "{left}: again");

@@ -17,14 +17,19 @@ use crate::shingled::shelf::{put_back, taken_out};
 use crate::shingled::{Volume, ZONE, disk, small};
 
 /// A volume that was used over several lives, and what it had: a byte of each block, and all bytes that each ever had.
-struct Used {
-    media: MemoryMedia,
-    model: Vec<u8>,
+pub(crate) struct Used {
+    pub(crate) media: MemoryMedia,
+    pub(crate) model: Vec<u8>,
     ever: Vec<Vec<u8>>,
 }
 
 fn used(disks: &[NullConfig], seed: u64, is_clean: bool) -> Used {
-    let (mut volume, mut rng) = (Volume::new(disks, 100, small()), Rng::new(seed));
+    used_volume(Volume::new(disks, 100, small()), seed, is_clean)
+}
+
+/// Uses a volume that has nothing yet.
+pub(crate) fn used_volume(mut volume: Volume, seed: u64, is_clean: bool) -> Used {
+    let mut rng = Rng::new(seed);
     let mut model = vec![0; volume.blocks as usize];
     let mut ever = vec![vec![0]; volume.blocks as usize];
     for round in 0..1500 {
@@ -51,7 +56,7 @@ fn used(disks: &[NullConfig], seed: u64, is_clean: bool) -> Used {
 }
 
 /// Erases all roots.
-fn without_roots(media: &MemoryMedia) -> MemoryMedia {
+pub(crate) fn without_roots(media: &MemoryMedia) -> MemoryMedia {
     let mut media = media.clone();
     for disk in 0..media.disks().len() {
         for block in 0..2 * u64::from(ZONE) {
@@ -64,7 +69,7 @@ fn without_roots(media: &MemoryMedia) -> MemoryMedia {
 }
 
 /// What a window of all leaves reads as, and what is lost.
-fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: u32) -> (Vec<u8>, Vec<Loss>) {
+pub(crate) fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: u32) -> (Vec<u8>, Vec<Loss>) {
     let survey = Survey::take(media, &mut |_, _| ()).unwrap();
     let leaves = blocks.div_ceil(8192) as u32;
     let (mut all, mut lost) = (vec![], vec![]);

@@ -125,6 +125,10 @@ impl<R: Reach> Media for DeviceMedia<R> {
         &self.disks
     }
 
+    fn name(&self, disk: usize) -> String {
+        self.names().nth(disk).unwrap_or_default().to_owned()
+    }
+
     fn read(&mut self, from: Spot, to: &mut [u8]) -> Result<(), MediaError> {
         for (sector, range) in self.pieces(from, to.len()) {
             let data = self.buffer.slice(0, range.len());

@@ -208,7 +208,7 @@ fn a_disk_is_removed_and_what_was_on_it_is_on_the_others() {
     let added = scratch.json("stl add smr --new more --json");
     scratch.file("stack.toml", &added["stack"].as_str().unwrap().replace("stl-smr", "vol"));
     is_served(&scratch);
-    for (other, why) in [("other", "is not of the set"), ("wide", "is not of the set")] {
+    for (other, why) in [("other", "does not belong to volume"), ("wide", "does not belong to volume")] {
         scratch.fails(&format!("stl remove smr more --device {other}"), 1, &[why, "all disks of a volume"]);
     }
     scratch.fails("stl remove more --device more", 1, &["is missing", "all disks of a volume"]);

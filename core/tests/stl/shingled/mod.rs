@@ -90,14 +90,26 @@ impl Volume {
     /// A new volume on these devices of a stack.
     pub fn on(stack: Stack, disks: Vec<DeviceId>, reserve: u32, options: Options) -> Self {
         let mut volume = Self { rig: Rig::new(stack, DeviceId(0)), disks, blocks: 0, options, before: (0, 0) };
-        volume.format(reserve);
+        volume.format(SetId([7; 16]), reserve);
         volume.load();
         volume
     }
 
-    fn format(&mut self, reserve: u32) {
+    /// A volume with another identity instead of the new one, on the same disks.
+    pub fn renewed(mut self, set: SetId, reserve: u32) -> Self {
+        self.stop();
+        for disk in self.disks.clone() {
+            self.rig.finish(disk, Bio::new(Op::ZoneResetAll, Sector::ZERO, 0, Payload::None));
+        }
+        self.disks.sort();
+        self.format(set, reserve);
+        self.load();
+        self
+    }
+
+    fn format(&mut self, set: SetId, reserve: u32) {
         let parts: Vec<Part> = (0..self.disks.len()).map(|number| self.part(number)).collect();
-        let created = create(SetId([7; 16]), &parts, reserve).unwrap();
+        let created = create(set, &parts, reserve).unwrap();
         for (disk, (sector, bytes)) in self.disks.clone().into_iter().zip(created.roots) {
             let data = Data::zeroed(bytes.len());
             data.write(0, &bytes);

@@ -119,6 +119,9 @@ fn verdict(report: &Report) -> String {
     let is_volume = report.volume.is_some();
     match () {
         () if report.findings.is_clean() => "No error detected\n".into(),
+        () if report.findings.all().iter().any(|finding| matches!(finding, Finding::Members(_))) => {
+            "Errors detected: nothing was checked; give the disks of the volume\n".into()
+        }
         () if is_volume => {
             "Errors detected: copy what can be read, then format anew; blocks that are not told of are in order\n"
                 .into()

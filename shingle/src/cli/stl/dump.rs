@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shingle_core::dm::stl::ZoneIndex;
 use shingle_core::dm::stl::format::{BatchKind, PieceKind, ZoneRow, ZoneUse};
 use shingle_core::dm::stl::log::Pool;
-use shingle_core::dm::stl::tools::{Findings, Found, RootFound, Volume, follow};
+use shingle_core::dm::stl::tools::{FindError, Findings, Found, RootFound, Volume, follow};
 use shingle_host::dmz::Access;
 
 use super::set::{SetArgs, geometry, geometry_json, volume_json, volume_text};
@@ -30,8 +30,12 @@ pub struct DumpArgs {
 pub fn run(args: &DumpArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
     let mut findings = Findings::default();
-    let volume = Volume::find(&mut disks, &mut findings)
-        .map_err(|why| CliError::Failed(format!("{why}: `shingle stl salvage` tells whether anything is left")))?;
+    let volume = Volume::find(&mut disks, &mut findings).map_err(|error| match error {
+        FindError::None(why) => {
+            CliError::Failed(format!("{why}: `shingle stl salvage` tells whether anything is left"))
+        }
+        FindError::Members(wrong) => CliError::failed(wrong),
+    })?;
     let zone = args.zone.map(|zone| {
         let known = volume.space.zones().find(|known| known.0 == zone);
         known.ok_or_else(|| {

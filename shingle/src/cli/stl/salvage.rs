@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use shingle_core::dm::stl::format::SetId;
 use shingle_core::dm::stl::map::{LEAF_BLOCKS, LeafNo};
 use shingle_core::dm::stl::tools::{
-    Findings, FormatOptions, Loss, Media, RebuildOptions, Rebuilt, Stream, Survey, Volume, Window, ZoneSeen, plan,
-    read_leaf, rebuild,
+    Absent, Findings, FormatOptions, Loss, Media, RebuildOptions, Rebuilt, Stream, Survey, Volume, Window,
+    WrongMembers, ZoneSeen, absent, plan, read_leaf, rebuild,
 };
 use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
 use shingle_host::config::{format_bytes, parse_size};
@@ -69,6 +69,10 @@ struct Outcome {
     losses: Vec<Loss>,
     /// Losses beyond those that are kept.
     more: u64,
+    /// Members that are missing, and disks that are none.
+    wrong: WrongMembers,
+    /// Blocks whose newest data is on a missing member.
+    absent: Vec<Absent>,
     /// What was made, in a line, and live blocks or bytes.
     made: String,
 }
@@ -77,16 +81,23 @@ struct Outcome {
 pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let access = if args.in_place { Access::Write } else { Access::Read };
     let mut disks = args.set.open(access)?;
-    if args.in_place && !args.force && Volume::find(&mut disks, &mut Findings::default()).is_ok() {
+    let part = Volume::find_part(&mut disks, &mut Findings::default()).ok();
+    let is_whole = part.as_ref().is_some_and(|(_, wrong)| wrong.is_none());
+    if args.in_place && !args.force && is_whole {
         let message = "a root of this volume can be read: `shingle stl check` tells what is wrong with it; --force makes a new one by \
                        the headers alone";
         return Err(CliError::Failed(message.into()));
     }
     let survey = with_percent("reading headers", |progress| Survey::take(&mut disks, progress));
     let survey = survey.map_err(|why| CliError::Failed(format!("{why}: there is nothing to salvage")))?;
+    let (wrong, absent) = members(&mut disks, part, &survey);
+    if args.in_place && !wrong.is_none() {
+        return Err(CliError::Failed(format!("{wrong}; --output copies what these disks have, and changes nothing")));
+    }
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
     let (sectors, source) = args.length(&disks, &survey)?;
-    let mut outcome = Outcome { survey, sectors, source, losses: Vec::new(), more: 0, made: String::new() };
+    let mut outcome =
+        Outcome { survey, sectors, source, losses: Vec::new(), more: 0, wrong, absent, made: String::new() };
     match &args.output {
         Some(_) => args.copy(&mut disks, &mut outcome)?,
         None => args.rebuild(&mut disks, &mut outcome)?,
@@ -97,6 +108,19 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
         written.map_err(|error| cannot("write", path, &error))?;
     }
     args.tell(&disks, &outcome)
+}
+
+/// Members that are missing and disks of other volumes; and which blocks are on the missing members, as far as the newest root tells.
+fn members(disks: &mut Disks, part: Option<(Volume, WrongMembers)>, survey: &Survey) -> (WrongMembers, Vec<Absent>) {
+    let mut blocks = Vec::new();
+    match part {
+        Some((volume, wrong)) if !wrong.missing.is_empty() => {
+            absent(disks, &volume, &mut |next| blocks.push(next));
+            (wrong, blocks)
+        }
+        Some((_, wrong)) => (wrong, blocks),
+        None => (WrongMembers { set: survey.set, foreign: survey.foreign.clone(), ..WrongMembers::default() }, blocks),
+    }
 }
 
 impl SalvageArgs {
@@ -212,7 +236,7 @@ impl Outcome {
     }
 
     fn has_losses(&self) -> bool {
-        !self.losses.is_empty() || self.zones().next().is_some()
+        !self.losses.is_empty() || !self.wrong.is_none() || self.zones().next().is_some()
     }
 
     fn lines(&self) -> Vec<(Value, String)> {
@@ -225,7 +249,17 @@ impl Outcome {
             let line = loss.to_string();
             (json!({"what": "block", "block": loss.lba.0, "place": loss.place.0, "message": line}), line)
         };
-        self.zones().map(zone).chain(self.losses.iter().map(block)).collect()
+        let member = |line: String| (json!({"what": "member", "message": line}), line);
+        let later = (!self.wrong.missing.is_empty()).then(|| {
+            let line = "changes on a missing disk that are newer than the newest root are not known".to_owned();
+            (json!({"what": "unknown", "message": line}), line)
+        });
+        let absent = |absent: &Absent| {
+            let line = absent.to_string();
+            (json!({"what": "blocks", "block": absent.first.0, "blocks": absent.blocks, "message": line}), line)
+        };
+        let of_members = self.wrong.lines().map(member).chain(later).chain(self.absent.iter().map(absent));
+        of_members.chain(self.zones().map(zone)).chain(self.losses.iter().map(block)).collect()
     }
 
     fn losses_json(&self) -> Value {

@@ -278,7 +278,7 @@ fn add(drives: &mut Drives, (disk, id): (usize, [u8; 16]), cut: Option<u64>) -> 
 fn is_gone(error: &RemoveError) -> bool {
     match error {
         RemoveError::NotOfSet => true,
-        RemoveError::Volume(why) => why.contains("is not of the set"),
+        RemoveError::Volume(why) => why.contains("does not belong to volume"),
         _ => false,
     }
 }

@@ -144,7 +144,8 @@ impl Media for Old<'_> {
 impl Adding {
     fn plan(media: &mut dyn Media, id: [u8; 16]) -> Result<Self, AddError> {
         let mut findings = Findings::default();
-        let volume = Volume::find(&mut Old(media), &mut findings).map_err(AddError::Volume)?;
+        let volume =
+            Volume::find(&mut Old(media), &mut findings).map_err(|error| AddError::Volume(error.to_string()))?;
         if let Some(finding) = findings.all().iter().find(|finding| finding.is_error()) {
             return Err(AddError::Volume(format!("{finding}")));
         }

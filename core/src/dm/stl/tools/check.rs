@@ -11,7 +11,7 @@ use super::chain::{Chain, Entry, Expected, chain};
 use super::finding::{Finding, Findings};
 use super::marks::{Marks, Odd};
 use super::media::{Media, PIECE, Progress};
-use super::volume::Volume;
+use super::volume::{FindError, Volume};
 use super::walk::Walk;
 use crate::dm::stl::format::{Checksum, ZoneUse};
 use crate::dm::stl::log::Stream;
@@ -61,8 +61,13 @@ pub fn check(media: &mut dyn Media, mut depth: Depth<'_>, progress: Progress<'_>
     let mut report = Report::default();
     let volume = match Volume::find(media, &mut report.findings) {
         Ok(volume) => volume,
-        Err(why) => {
+        Err(FindError::None(why)) => {
             report.findings.add(Finding::NoVolume(why));
+            return report;
+        }
+        Err(FindError::Members(wrong)) => {
+            report.findings = Findings::default();
+            report.findings.add(Finding::Members(wrong));
             return report;
         }
     };

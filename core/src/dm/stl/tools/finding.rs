@@ -1,6 +1,7 @@
 //! What is wrong with a volume.
 
 use super::media::MediaError;
+use super::members::WrongMembers;
 use crate::dm::stl::format::PieceKind;
 use crate::dm::stl::{Lba, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -10,6 +11,8 @@ use crate::prelude::*;
 pub enum Finding {
     /// There is no volume that could be checked.
     NoVolume(String),
+    /// The disks are not the members of the volume.
+    Members(WrongMembers),
     /// A disk has no root that is whole.
     NoRoot(usize),
     /// The newest root of a disk is older than that of another.
@@ -134,6 +137,7 @@ impl Finding {
     pub fn name(&self) -> &'static str {
         match self {
             Self::NoVolume(_) => "no-volume",
+            Self::Members(_) => "members",
             Self::NoRoot(_) => "no-root",
             Self::OlderRoot { .. } => "older-root",
             Self::Piece { .. } => "table",
@@ -155,6 +159,7 @@ impl Finding {
 
 impl_display!(Finding, |self, f| match self {
     Self::NoVolume(why) => f.write_str(why),
+    Self::Members(wrong) => wrong.fmt(f),
     Self::NoRoot(disk) => write!(f, "disk {disk}: no root is whole"),
     Self::OlderRoot { disk, number, newest } => {
         write!(f, "disk {disk}: its newest root has number {number}, that of another {newest}")

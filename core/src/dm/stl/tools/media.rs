@@ -27,6 +27,11 @@ pub trait Media {
     /// The disks. Pointers are kept up to date.
     fn disks(&self) -> &[Disk];
 
+    /// Name of a disk in messages.
+    fn name(&self, disk: usize) -> String {
+        format!("disk {disk}")
+    }
+
     /// Reads blocks from `from` on.
     ///
     /// # Errors

@@ -110,7 +110,7 @@ pub fn plan_removal(media: &mut dyn Media, size: Option<u64>, progress: Progress
 /// The volume of these disks, and which of its devices the last one is.
 fn find(media: &mut dyn Media) -> Result<(Volume, usize), RemoveError> {
     let mut findings = Findings::default();
-    let volume = Volume::find(media, &mut findings).map_err(RemoveError::Volume)?;
+    let volume = Volume::find(media, &mut findings).map_err(|error| RemoveError::Volume(error.to_string()))?;
     sound(&findings)?;
     let last = media.disks().len() - 1;
     let number = volume.space.disks.iter().position(|disk| *disk == Some(last));

@@ -80,6 +80,12 @@ impl Space {
         Some(Spot { disk, block: found.sector.0 / u64::from(BLOCK_SECTORS) })
     }
 
+    /// UUID of the member that has a block, if none of the disks is that member.
+    pub(super) fn missing_member(&self, place: Pba) -> Option<[u8; 16]> {
+        let member = self.set.locate(place)?.member;
+        self.disks.get(member)?.is_none().then(|| self.set.members()[member].id)
+    }
+
     /// Reads blocks of one zone.
     pub(super) fn read(&self, media: &mut dyn Media, place: Pba, blocks: u32) -> Result<Vec<u8>, MediaError> {
         let error = |why: &str| MediaError(format!("blocks {place}+{blocks}: {why}"));

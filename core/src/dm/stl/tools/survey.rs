@@ -4,7 +4,8 @@
 use alloc::collections::BTreeMap;
 
 use super::chain::{Chain, Expected, chain};
-use super::media::{Disk, Media, Progress, Spot, room_for};
+use super::media::{Disk, Media, Progress};
+use super::members::{firsts, set_of_most};
 use super::space::Space;
 use super::volume::{RootFound, roots_of};
 use crate::dm::stl::format::{BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
@@ -66,6 +67,8 @@ pub struct Survey {
     pub end: Lba,
     /// The newest root that is left, if one is.
     pub root: Option<RootFound>,
+    /// Disks of other volumes, which are left out: their names, and their volumes.
+    pub foreign: Vec<(String, Option<SetId>)>,
     /// Batches of users later than this one that are of a life before the key count for nothing.
     void: BTreeMap<Epoch, BatchNo>,
 }
@@ -78,11 +81,16 @@ impl Survey {
     pub fn take(media: &mut dyn Media, progress: Progress<'_>) -> Result<Self, String> {
         let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
         let roots = (0..media.disks().len()).map(|disk| roots_of(media, disk, zone_blocks));
-        let roots: Vec<RootFound> = roots.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        let (set, firsts) = locate(media, zone_blocks)?;
-        let roots: Vec<RootFound> = roots.into_iter().filter(|found| found.header.batch.set == set).collect();
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
+        let (set, found) = locate(media, zone_blocks, set_of_most(&roots))?;
+        let roots: Vec<RootFound> = roots.into_iter().flatten().filter(|found| found.header.batch.set == set).collect();
         let root = roots.iter().max_by_key(|found| found.header.batch.number).cloned();
-        let (members, of) = members(media.disks(), zone_blocks, &firsts, root.as_ref());
+        let (members, of) = members(media.disks(), zone_blocks, &found, root.as_ref());
+        let foreign = found.iter().enumerate().filter_map(|(disk, found)| match found {
+            Found::Foreign(its) => Some((media.name(disk), Some(*its))),
+            Found::Nothing | Found::At(_) => None,
+        });
+        let foreign = foreign.collect();
         let space = Space::new(zone_blocks, &members, of, media.disks());
         let mut survey = Self {
             set,
@@ -95,6 +103,7 @@ impl Survey {
             batches: 0,
             end: Lba(0),
             root,
+            foreign,
             void: BTreeMap::new(),
         };
         survey.look(media, &roots, progress);
@@ -215,8 +224,19 @@ impl Survey {
     }
 }
 
-/// The set that most zones are of, and where each disk begins in it as far as headers tell.
-fn locate(media: &mut dyn Media, zone_blocks: u32) -> Result<(SetId, Vec<Option<Pba>>), String> {
+/// What the headers of a disk say of its place in a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Nothing.
+    Nothing,
+    /// The address of its first block.
+    At(Pba),
+    /// It is of another set.
+    Foreign(SetId),
+}
+
+/// The set that is `known`, or else that most zones are of, and where each disk begins in it as far as headers tell.
+fn locate(media: &mut dyn Media, zone_blocks: u32, known: Option<SetId>) -> Result<(SetId, Vec<Found>), String> {
     let mut votes: BTreeMap<[u8; 16], usize> = BTreeMap::new();
     let mut seen: Vec<Vec<(SetId, Pba)>> = Vec::new();
     for disk in 0..media.disks().len() {
@@ -225,51 +245,37 @@ fn locate(media: &mut dyn Media, zone_blocks: u32) -> Result<(SetId, Vec<Option<
         seen.push(found);
     }
     let set = votes.iter().max_by_key(|(_, count)| **count).map(|(set, _)| SetId(*set));
-    let set = set.ok_or("no zone begins with a batch: these disks hold no volume, or nothing of one is left")?;
+    let set =
+        known.or(set).ok_or("no zone begins with a batch: these disks hold no volume, or nothing of one is left")?;
     let first = |found: &Vec<(SetId, Pba)>| {
         let mut votes: BTreeMap<Pba, usize> = BTreeMap::new();
         let own = found.iter().filter(|(its, first)| *its == set && first.0.is_multiple_of(u64::from(zone_blocks)));
         own.for_each(|(_, first)| *votes.entry(*first).or_default() += 1);
-        votes.into_iter().max_by_key(|(_, count)| *count).map(|(first, _)| first)
+        match votes.into_iter().max_by_key(|(_, count)| *count) {
+            Some((first, _)) => Found::At(first),
+            None => found.iter().find(|(its, _)| *its != set).map_or(Found::Nothing, |(its, _)| Found::Foreign(*its)),
+        }
     };
     Ok((set, seen.iter().map(first).collect()))
-}
-
-/// What the header at the start of each zone of a disk says: its set, and where the disk begins in that.
-fn firsts(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<(SetId, Pba)> {
-    let zones = media.disks()[disk].sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks);
-    let mut found = Vec::new();
-    for number in 0..zones {
-        let block = number * u64::from(zone_blocks);
-        if media.disks()[disk].written(number as usize, zone_blocks) == 0 {
-            continue;
-        }
-        let mut bytes = room_for(4.min(zone_blocks));
-        if media.read(Spot { disk, block }, &mut bytes).is_err() {
-            continue;
-        }
-        let Ok((header, _)) = Header::decode(&bytes) else { continue };
-        if let Some(first) = header.batch.place.0.checked_sub(block) {
-            found.push((header.batch.set, Pba(first)));
-        }
-    }
-    found
 }
 
 /// The devices of the set in their order; a disk of which no header tells comes where there is room.
 fn members(
     disks: &[Disk],
     zone_blocks: u32,
-    firsts: &[Option<Pba>],
+    found: &[Found],
     root: Option<&RootFound>,
 ) -> (Vec<Member>, Vec<Option<usize>>) {
     let zones = |disk: &Disk| match disk.zones.len() as u32 {
         0 => (disk.sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks)) as u32,
         count => count,
     };
-    let mut placed: Vec<(Pba, usize)> =
-        firsts.iter().enumerate().filter_map(|(disk, first)| Some(((*first)?, disk))).collect();
-    for disk in (0..disks.len()).filter(|disk| firsts[*disk].is_none()) {
+    let is_placed = |(disk, found): (usize, &Found)| match found {
+        Found::At(first) => Some((*first, disk)),
+        Found::Nothing | Found::Foreign(_) => None,
+    };
+    let mut placed: Vec<(Pba, usize)> = found.iter().enumerate().filter_map(is_placed).collect();
+    for disk in (0..disks.len()).filter(|disk| found[*disk] == Found::Nothing) {
         let end = |(first, disk): &(Pba, usize)| *first + u64::from(zones(&disks[*disk])) * u64::from(zone_blocks);
         let own = u64::from(zones(&disks[disk])) * u64::from(zone_blocks);
         let is_free = |at: &Pba| placed.iter().all(|it| end(it) <= *at || *at + own <= it.0);

@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use super::chain::{Chain, Expected, chain};
 use super::finding::{Finding, Findings};
 use super::media::{Disk, Media, Spot, room_for};
+use super::members::{WrongMembers, assign, firsts, set_of_most};
 use super::space::Space;
 use crate::dm::stl::checkpoint::{leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
@@ -58,6 +59,20 @@ pub struct Volume {
     pub beyond: Vec<(ZoneIndex, u32)>,
 }
 
+/// Error of looking for a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FindError {
+    /// There is none, or it cannot be read: the reason.
+    None(String),
+    /// The disks are not its members.
+    Members(WrongMembers),
+}
+
+impl_error!(FindError, |self, f| match self {
+    Self::None(why) => f.write_str(why),
+    Self::Members(wrong) => wrong.fmt(f),
+});
+
 impl Volume {
     /// The identity of its set.
     #[must_use]
@@ -68,19 +83,33 @@ impl Volume {
     /// Finds a volume. What is wrong with its tables is told, and the rest is there.
     ///
     /// # Errors
-    /// If there is none.
-    pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, String> {
+    /// If there is none, or if the disks are not its members.
+    pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, FindError> {
+        match Self::find_part(media, findings) {
+            Ok((volume, wrong)) if wrong.is_none() => Ok(volume),
+            Ok((_, wrong)) => Err(FindError::Members(wrong)),
+            Err(why) => Err(FindError::None(why)),
+        }
+    }
+
+    /// Finds what these disks have of a volume, and which members are missing.
+    ///
+    /// # Errors
+    /// If no root is left.
+    pub fn find_part(media: &mut dyn Media, findings: &mut Findings) -> Result<(Self, WrongMembers), String> {
         let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
         let disks = 0..media.disks().len();
         let found = disks.map(|disk| roots_of(media, disk, zone_blocks)).collect::<Result<Vec<_>, _>>()?;
-        let newest = found.iter().flatten().max_by_key(|found| found.header.batch.number).cloned();
-        let newest = newest.ok_or("no root was found: it is no volume, or all its roots are lost")?;
+        let none = "no root was found: it is no volume, or all its roots are lost";
+        let set = set_of_most(&found).ok_or(none)?;
+        let of_set = found.iter().flatten().filter(|found| found.header.batch.set == set);
+        let newest = of_set.max_by_key(|found| found.header.batch.number).cloned().ok_or(none)?;
         if newest.root.zone_blocks != zone_blocks {
             let has = newest.root.zone_blocks;
             return Err(format!("the volume has zones of {has} blocks, and these disks of {zone_blocks}"));
         }
         let own: Vec<Option<RootFound>> = found.iter().map(|roots| newest_of(roots, &newest)).collect();
-        let of = assign(&newest.root.members, &own)?;
+        let (of, mut wrong) = assign(media, &newest, &found);
         let space = Space::new(zone_blocks, &newest.root.members, of, media.disks());
         tell_roots(&own, &newest, findings);
         let mut volume = Self {
@@ -96,8 +125,32 @@ impl Volume {
             space,
         };
         volume.read_tables(media, findings);
+        volume.give_back_blank(media, &mut wrong);
         volume.replay(media, findings);
-        Ok(volume)
+        Ok((volume, wrong))
+    }
+
+    /// A disk on which nothing was ever written is no member that has something by the table of zones.
+    fn give_back_blank(&mut self, media: &mut dyn Media, wrong: &mut WrongMembers) {
+        for (place, member) in self.newest.root.members.iter().enumerate() {
+            let Some(disk) = self.space.disks[place].filter(|disk| self.of_disks[*disk].is_none()) else { continue };
+            let zones = self.space.set.zones(place);
+            let rows = &self.zones[zones.start.0 as usize..zones.end.0 as usize];
+            let is_row_used =
+                |row: &Option<ZoneRow>| row.is_none_or(|row| matches!(row.used_for, ZoneUse::Full | ZoneUse::Open));
+            let is_used = rows.iter().any(is_row_used);
+            if is_used && firsts(media, disk, self.space.set.zone_blocks()).is_empty() {
+                wrong.missing.push(*member);
+                wrong.foreign.push((media.name(disk), None));
+            }
+        }
+        let is_missing = |member: &Member| wrong.missing.contains(member);
+        let of: Vec<Option<usize>> = (self.newest.root.members.iter().zip(&self.space.disks))
+            .map(|(member, disk)| disk.filter(|_| !is_missing(member)))
+            .collect();
+        if of != self.space.disks {
+            self.space = Space::new(self.space.set.zone_blocks(), &self.newest.root.members, of, media.disks());
+        }
     }
 
     fn read_tables(&mut self, media: &mut dyn Media, findings: &mut Findings) {
@@ -270,34 +323,6 @@ pub(super) fn roots_of(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> 
 fn newest_of(roots: &[RootFound], newest: &RootFound) -> Option<RootFound> {
     let is_of_set = |found: &&RootFound| found.header.batch.set == newest.header.batch.set;
     roots.iter().filter(is_of_set).max_by_key(|found| found.header.batch.number).cloned()
-}
-
-/// Which disk each device of the set is.
-fn assign(members: &[Member], own: &[Option<RootFound>]) -> Result<Vec<Option<usize>>, String> {
-    let disk_of = |member: &Member| {
-        let is_listed = |own: &Member| (own.id, own.first) == (member.id, member.first);
-        let is_it = |found: &RootFound| {
-            found.header.batch.place == member.first + found.spot.block && found.root.members.iter().any(is_listed)
-        };
-        let disk = own.iter().position(|found| found.as_ref().is_some_and(is_it));
-        match disk {
-            Some(disk) => Ok(Some(disk)),
-            None if member.state == MemberState::Gone => Ok(None),
-            None => Err(format!("the device {:032x} of the set is missing", u128::from_be_bytes(member.id))),
-        }
-    };
-    let mut of = members.iter().map(disk_of).collect::<Vec<_>>();
-    let rest: Vec<usize> = (0..own.len()).filter(|disk| !of.contains(&Ok(Some(*disk)))).collect();
-    let missing: Vec<usize> = (0..of.len()).filter(|place| of[*place].is_err()).collect();
-    // A single disk without a root can only be the single device that has none.
-    if let ([disk], [place]) = (&rest[..], &missing[..])
-        && own[*disk].is_none()
-    {
-        of[*place] = Ok(Some(*disk));
-    } else if let (Some(disk), []) = (rest.first(), &missing[..]) {
-        return Err(format!("disk {disk} is not of the set"));
-    }
-    of.into_iter().collect()
 }
 
 fn tell_roots(own: &[Option<RootFound>], newest: &RootFound, findings: &mut Findings) {

@@ -4,6 +4,7 @@
 use super::{Media, Superblock, bitmap_blocks};
 use crate::dm::zoned::{BLOCK_BYTES, MemberNo, SetZone};
 use crate::prelude::*;
+use crate::uuid::Uuid;
 
 /// A disk that a tool was given, and what its superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,17 +48,6 @@ impl_error!(WrongMembers, |self, f| {
         Some(names) => write!(f, "give the disks in this order: {}", names.join(" ")),
         None => write!(f, "{}", self.advice()),
     }
-});
-
-/// A UUID as people write it.
-struct Uuid([u8; 16]);
-
-impl_display!(Uuid, |self, f| {
-    for (place, byte) in self.0.iter().enumerate() {
-        let dash = if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
-        write!(f, "{dash}{byte:02x}")?;
-    }
-    Ok(())
 });
 
 /// Looks at the first block of each disk, and compares what the superblocks there say with the positions of the disks and with `set`, the

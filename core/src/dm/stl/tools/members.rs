@@ -1,0 +1,180 @@
+//! Which of the disks that a tool was given are the members of a volume, which members are missing, and what is known of their blocks.
+
+use super::finding::Findings;
+use super::media::{Media, Spot, room_for};
+use super::volume::{RootFound, Volume};
+use super::walk::Walk;
+use crate::dm::stl::format::{Header, Member, MemberState, SetId};
+use crate::dm::stl::map::LeafNo;
+use crate::dm::stl::{BLOCK_SECTORS, Lba, Pba};
+use crate::prelude::*;
+use crate::uuid::Uuid;
+
+/// Disks that are not the members of one volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrongMembers {
+    /// The volume.
+    pub set: SetId,
+    /// Members that the newest root names, and that are none of the disks.
+    pub missing: Vec<Member>,
+    /// Disks that are no members: their names, and their volumes if they have one.
+    pub foreign: Vec<(String, Option<SetId>)>,
+}
+
+impl WrongMembers {
+    /// True if the disks are the members of one volume, and all of them.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.missing.is_empty() && self.foreign.is_empty()
+    }
+
+    /// A line for each disk that is missing or foreign.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let set = Uuid(self.set.0);
+        let missing = self
+            .missing
+            .iter()
+            .map(move |member| format!("disk {} of volume {set} is missing ({} zones)", Uuid(member.id), member.zones));
+        let foreign = self.foreign.iter().map(move |(name, its)| match its {
+            Some(its) => format!("{name} belongs to volume {}, not to volume {set}", Uuid(its.0)),
+            None => format!("{name} does not belong to volume {set}"),
+        });
+        missing.chain(foreign)
+    }
+}
+
+impl_error!(WrongMembers, |self, f| {
+    for (place, line) in self.lines().enumerate() {
+        write!(f, "{}{line}", if place > 0 { "; " } else { "" })?;
+    }
+    f.write_str(": give all disks of one volume, and no other")
+});
+
+/// What the header at the start of each written zone of a disk says: its volume, and the address of the first block of the disk in it.
+pub(super) fn firsts(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<(SetId, Pba)> {
+    let zones = media.disks()[disk].sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks);
+    let mut found = Vec::new();
+    for number in 0..zones {
+        let block = number * u64::from(zone_blocks);
+        if media.disks()[disk].written(number as usize, zone_blocks) == 0 {
+            continue;
+        }
+        let mut bytes = room_for(4.min(zone_blocks));
+        if media.read(Spot { disk, block }, &mut bytes).is_err() {
+            continue;
+        }
+        let Ok((header, _)) = Header::decode(&bytes) else { continue };
+        if let Some(first) = header.batch.place.0.checked_sub(block) {
+            found.push((header.batch.set, Pba(first)));
+        }
+    }
+    found
+}
+
+/// The volume that most of these disks are of, by the newest root of each; of two, that of the disk that was given first.
+pub(super) fn set_of_most(found: &[Vec<RootFound>]) -> Option<SetId> {
+    let sets: Vec<SetId> = found.iter().filter_map(|roots| set_of(roots)).collect();
+    let count = |set: &SetId| sets.iter().filter(|other| *other == set).count();
+    // The first of several that are equal, which `max_by_key` would not take.
+    sets.iter().rev().max_by_key(|set| count(set)).copied()
+}
+
+/// The volume of the newest of these roots.
+fn set_of(roots: &[RootFound]) -> Option<SetId> {
+    roots.iter().max_by_key(|found| found.header.batch.number).map(|found| found.header.batch.set)
+}
+
+/// Finds the disk of each member that the newest root names: the disk whose own roots say that it is at the place of the member. A disk that
+/// lost its roots is found by the headers of its zones, or if it was never written and one member alone is missing.
+pub(super) fn assign(
+    media: &mut dyn Media,
+    newest: &RootFound,
+    found: &[Vec<RootFound>],
+) -> (Vec<Option<usize>>, WrongMembers) {
+    let (root, set) = (&newest.root, newest.header.batch.set);
+    let is_it = |own: &RootFound, member: &Member| {
+        let is_listed = |listed: &Member| (listed.id, listed.first) == (member.id, member.first);
+        own.header.batch.set == set
+            && own.header.batch.place == member.first + own.spot.block
+            && own.root.members.iter().any(is_listed)
+    };
+    // Roots of a time before do not say where a disk is now: the newest of each counts.
+    let own: Vec<Option<&RootFound>> = found
+        .iter()
+        .map(|roots| {
+            let of_set = roots.iter().filter(|found| found.header.batch.set == set);
+            of_set.max_by_key(|found| found.header.batch.number)
+        })
+        .collect();
+    let disk_of = |member: &Member| own.iter().position(|own| own.is_some_and(|own| is_it(own, member)));
+    let mut of: Vec<Option<usize>> = root.members.iter().map(disk_of).collect();
+    let is_missing =
+        |place: usize, of: &[Option<usize>]| of[place].is_none() && root.members[place].state != MemberState::Gone;
+    let (mut blank, mut foreign) = (Vec::new(), Vec::new());
+    for disk in (0..found.len()).filter(|disk| !of.contains(&Some(*disk))).collect::<Vec<_>>() {
+        if let Some(its) = set_of(&found[disk]) {
+            foreign.push((media.name(disk), Some(its).filter(|its| *its != set)));
+            continue;
+        }
+        let firsts = firsts(media, disk, root.zone_blocks);
+        let is_at = |place: &usize| firsts.iter().any(|first| *first == (set, root.members[*place].first));
+        match (0..of.len()).filter(|place| is_missing(*place, &of)).find(is_at) {
+            Some(place) => of[place] = Some(disk),
+            None if firsts.is_empty() => blank.push(disk),
+            None => foreign.push((media.name(disk), firsts.iter().map(|first| first.0).find(|its| *its != set))),
+        }
+    }
+    let missing: Vec<usize> = (0..of.len()).filter(|place| is_missing(*place, &of)).collect();
+    match (&blank[..], &missing[..]) {
+        ([disk], [place]) => of[*place] = Some(*disk),
+        (disks, _) => foreign.extend(disks.iter().map(|disk| (media.name(*disk), None))),
+    }
+    let missing = (0..of.len()).filter(|place| is_missing(*place, &of)).map(|place| root.members[place]).collect();
+    (of, WrongMembers { set, missing, foreign })
+}
+
+/// Blocks of the exposed disk whose newest data may be on a member that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// The first block.
+    pub first: Lba,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// UUID of the member that has them; `None` if the part of the map that knows is on a missing member itself.
+    pub member: Option<[u8; 16]>,
+}
+
+impl_display!(Absent, |self, f| {
+    let (first, last) = (self.first, self.first.0 + self.blocks - 1);
+    match self.member {
+        Some(id) => write!(f, "blocks {first} to {last}: on the missing disk {}", Uuid(id)),
+        None => write!(f, "blocks {first} to {last}: the map that says where they are is on a missing disk"),
+    }
+});
+
+/// Goes over the map of the newest root, and tells of all blocks that are on a missing member.
+pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absent)) {
+    let (mut walk, mut last) = (Walk::new(volume), None::<Absent>);
+    let mut add = |next: Absent| match &mut last {
+        Some(last) if last.member == next.member && last.first + last.blocks == next.first => {
+            last.blocks += next.blocks
+        }
+        _ => last.replace(next).into_iter().for_each(&mut *tell),
+    };
+    let capacity = volume.newest.root.capacity;
+    for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
+        let (extents, is_whole) = walk.leaf(media, leaf, &mut Findings::default());
+        if !is_whole {
+            let end = LeafNo(leaf.0 + 1).start().0.min(capacity);
+            add(Absent { first: leaf.start(), blocks: end - leaf.start().0, member: None });
+            continue;
+        }
+        for extent in extents.iter() {
+            for (lba, place, _) in extent.data() {
+                let member = volume.space.missing_member(place);
+                member.into_iter().for_each(|id| add(Absent { first: lba, blocks: 1, member: Some(id) }));
+            }
+        }
+    }
+    last.into_iter().for_each(tell);
+}

@@ -1,0 +1,140 @@
+//! The tools find the members of a volume in any order, and say which are missing or foreign; what a salvage does not call lost is right.
+
+use shingle_core::dm::stl::format::SetId;
+use shingle_core::dm::stl::tools::{
+    Absent, Depth, Finding, Findings, Media, MemoryMedia, Report, Spot, Volume, WrongMembers, absent, check,
+};
+
+use crate::shingled::{Volume as Shingled, ZONE, disk, small};
+use crate::stl_salvage::{Used, salvaged, used_volume, without_roots};
+
+/// A disk taken from a set in memory.
+#[derive(Clone, Copy)]
+struct Disk<'a>(&'a MemoryMedia, usize);
+
+/// These disks in this order, with what they hold.
+fn assembled(disks: &[Disk<'_>]) -> MemoryMedia {
+    let mut media = MemoryMedia::new(disks.iter().map(|Disk(from, number)| from.disks()[*number].clone()).collect());
+    for (disk, Disk(from, number)) in disks.iter().enumerate() {
+        for block in 0..from.disks()[*number].sectors / 8 {
+            let bytes = from.block(Spot { disk: *number, block });
+            if bytes.iter().any(|byte| *byte != 0) {
+                media.put(Spot { disk, block }, &bytes);
+            }
+        }
+    }
+    media
+}
+
+/// A volume of three disks.
+fn three() -> Shingled {
+    Shingled::new(&[disk(24, Some(2)), disk(20, Some(0)), disk(30, Some(3))], 100, small())
+}
+
+fn checked(media: &mut MemoryMedia) -> Report {
+    check(media, Depth { pace: None }, &mut |_, _| ())
+}
+
+/// Which members are wrong, by a check.
+fn wrong(media: &mut MemoryMedia, what: &str) -> WrongMembers {
+    let changes = media.changes;
+    let report = checked(media);
+    assert_eq!((media.changes, report.findings.is_clean()), (changes, false), "{what}");
+    match report.findings.all() {
+        [Finding::Members(wrong)] => wrong.clone(),
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// Asserts that each block of an image is what was written, unless it is listed as absent; returns the number of blocks listed.
+fn image_is_right(media: &mut MemoryMedia, used: &Used, what: &str) -> u64 {
+    let (volume, _) = Volume::find_part(media, &mut Findings::default()).unwrap();
+    let mut listed: Vec<Absent> = Vec::new();
+    absent(media, &volume, &mut |next| listed.push(next));
+    let (image, _) = salvaged(media, used.model.len(), 2);
+    for (block, (found, had)) in image.iter().zip(&used.model).enumerate() {
+        let is_listed = |it: &Absent| (it.first.0..it.first.0 + it.blocks).contains(&(block as u64));
+        let is_zeroed = *had == 0;
+        assert!(found == had || is_zeroed || listed.iter().any(is_listed), "{what}: block {block}: {found} for {had}");
+    }
+    listed.iter().map(|it| it.blocks).sum()
+}
+
+#[test]
+fn members_are_found_in_every_order() {
+    let used = used_volume(three(), 3, true);
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut media = assembled(&order.map(|number| Disk(&used.media, number)));
+        let report = checked(&mut media);
+        assert!(report.findings.is_clean(), "{order:?}: {:?}", report.findings.all());
+        assert_eq!(image_is_right(&mut media, &used, &format!("{order:?}")), 0);
+    }
+}
+
+#[test]
+fn a_missing_member_is_named_and_its_blocks_are_listed() {
+    let used = used_volume(three(), 5, true);
+    for missing in 0..3 {
+        let what = format!("without {missing}");
+        let disks: Vec<_> =
+            (0..3).filter(|number| *number != missing).map(|number| Disk(&used.media, number)).collect();
+        let mut media = assembled(&disks);
+        let wrong = wrong(&mut media, &what);
+        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 0), "{what}: {wrong}");
+        assert_eq!(wrong.missing[0].zones, [24, 20, 30][missing], "{what}");
+        assert!(image_is_right(&mut media, &used, &what) > 50, "{what}");
+    }
+    let mut media = assembled(&[Disk(&used.media, 1)]);
+    assert_eq!(wrong(&mut media, "one alone").missing.len(), 2);
+    image_is_right(&mut media, &used, "one alone");
+}
+
+#[test]
+fn a_disk_of_another_volume_is_named_in_every_position() {
+    let (own, other) = (used_volume(three(), 5, true), used_volume(three().renewed(SetId([9; 16]), 100), 6, true));
+    for place in 0..3 {
+        let disk = |number| if number == place { Disk(&other.media, number) } else { Disk(&own.media, number) };
+        let mut media = assembled(&[disk(0), disk(1), disk(2)]);
+        let what = format!("a foreign disk at {place}");
+        let wrong = wrong(&mut media, &what);
+        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 1), "{what}: {wrong}");
+        assert_eq!(wrong.foreign[0].0, format!("disk {place}"), "{what}");
+        assert!(wrong.foreign[0].1.is_some_and(|its| its != wrong.set), "{what}");
+        assert!(image_is_right(&mut media, &own, &what) > 50, "{what}");
+    }
+}
+
+#[test]
+fn a_blank_disk_is_no_member_that_has_data() {
+    let used = used_volume(three(), 8, true);
+    for place in 0..3 {
+        let mut media = used.media.clone();
+        for block in 0..media.disks()[place].sectors / 8 {
+            media.put(Spot { disk: place, block }, &[0; 4096]);
+        }
+        let what = format!("a blank disk at {place}");
+        let wrong = wrong(&mut media, &what);
+        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 1), "{what}: {wrong}");
+        assert!(image_is_right(&mut media, &used, &what) > 50, "{what}");
+    }
+}
+
+#[test]
+fn a_member_that_lost_its_roots_is_found_by_its_headers() {
+    let used = used_volume(three(), 9, true);
+    for place in 0..3 {
+        let mut media = used.media.clone();
+        let bare = without_roots(&used.media);
+        let zone_blocks = u64::from(ZONE);
+        for block in 0..2 * zone_blocks {
+            media.put(Spot { disk: place, block }, &bare.block(Spot { disk: place, block }));
+        }
+        let report = checked(&mut media);
+        assert!(
+            report.findings.all().iter().all(|it| matches!(it, Finding::NoRoot(disk) if *disk == place)),
+            "{place}"
+        );
+        assert!(report.volume.is_some(), "{place}: {:?}", report.findings.all());
+        assert_eq!(image_is_right(&mut media, &used, "no roots"), 0);
+    }
+}
