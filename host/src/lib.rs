@@ -55,4 +55,5 @@ pub mod stl;
 pub mod tally;
 pub mod tls;
 pub mod trace;
+mod volume_faults;
 pub mod web;

@@ -1,5 +1,5 @@
 //! What disks have to say while they run: a zone that was given up, a file that cannot be opened, a command that is
-//! not answered; and paths that fail or come back by themselves. They go to the log, and are events.
+//! not answered; paths that fail or come back by themselves, and volumes that fail or turn read-only. They go to the log, and are events.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use crate::devices::{Ask, Devices};
 use crate::events::{EventKind, Events};
 use crate::failovers::{Failovers, PathNotice};
 use crate::shard::{Pump, Source, SourceCx};
+use crate::volume_faults::{VolumeFaults, VolumeNotice};
 
 /// How often disks are asked.
 const EVERY: Duration = Duration::from_millis(1000);
@@ -19,6 +20,7 @@ const EVERY: Duration = Duration::from_millis(1000);
 pub struct Notices {
     events: Arc<Events>,
     failovers: Failovers,
+    volumes: VolumeFaults,
     due: Instant,
     stopping: bool,
 }
@@ -27,7 +29,13 @@ impl Notices {
     /// What disks say is an event, too.
     #[must_use]
     pub fn new(events: Arc<Events>) -> Self {
-        Self { events, failovers: Failovers::default(), due: Instant::ZERO, stopping: false }
+        Self {
+            events,
+            failovers: Failovers::default(),
+            volumes: VolumeFaults::default(),
+            due: Instant::ZERO,
+            stopping: false,
+        }
     }
 
     fn log(&mut self, devices: &Devices, stack: &mut Stack) {
@@ -37,6 +45,14 @@ impl Notices {
             for notice in ask(stack, disk) {
                 self.events.note(EventKind::Fault, Some(&name), &notice);
                 tracing::warn!(disk = name, "{notice}");
+            }
+        }
+        for VolumeNotice { device, fault } in self.volumes.look(&devices.mapper, stack) {
+            let text = fault.as_deref().unwrap_or("it works again");
+            self.events.note(EventKind::Fault, Some(&device), text);
+            match fault {
+                Some(_) => tracing::warn!(device, "{text}"),
+                None => tracing::info!(device, "{text}"),
             }
         }
         for PathNotice { device, works, text } in self.failovers.look(devices, stack) {
@@ -60,7 +76,8 @@ impl Source for Notices {
             self.log(cx.devices, cx.stack);
             return Pump::Done;
         }
-        if cx.devices.talkative().next().is_none() && cx.devices.heads().next().is_none() {
+        let has_volumes = cx.devices.mapper.names().next().is_some();
+        if cx.devices.talkative().next().is_none() && cx.devices.heads().next().is_none() && !has_volumes {
             return Pump::Idle;
         }
         if cx.now() >= self.due {

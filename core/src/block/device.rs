@@ -114,6 +114,11 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
+    /// Why it cannot be used or not be written, as it found itself: `None` while it works.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// What it uses a zone of a device below for, in a word; `None` if it does not know, or leaves that to those above.
     fn zone_use(&self, device: DeviceId, zone: ZoneNo) -> Option<&'static str> {
         let _ = (device, zone);

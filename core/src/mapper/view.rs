@@ -182,6 +182,13 @@ impl Mapper {
         Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
     }
 
+    /// Why a target of the live table cannot be used, or not be written; `None` while all work, or if there is no such device.
+    #[must_use]
+    pub fn fault(&self, name: &str, stack: &Stack) -> Option<String> {
+        let live = self.slot(name, false).ok()??;
+        live.targets.iter().flatten().find_map(|target| stack.any_device(*target).fault())
+    }
+
     /// What targets of live tables use zones of a device for, for each of these zones; none if no target knows of any.
     #[must_use]
     pub fn zone_uses(&self, device: DeviceId, zones: Range<u32>, stack: &Stack) -> Vec<Option<&'static str>> {

@@ -10,6 +10,7 @@ mod stl;
 mod stl_add;
 mod stl_check;
 mod stl_fixtures;
+mod stl_geometry;
 mod stl_gone;
 mod stl_guards;
 mod stl_idle;

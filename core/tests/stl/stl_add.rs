@@ -11,6 +11,7 @@ use crate::shingled;
 use crate::shingled::cut::Cut;
 use crate::shingled::shelf::{put_back, taken_out};
 use crate::shingled::{Volume, ZONE, disk, small};
+use crate::stl_geometry::short;
 
 const NEW: [u8; 16] = [99; 16];
 
@@ -122,6 +123,17 @@ fn cases() -> Vec<(Vec<NullConfig>, NullConfig)> {
         (vec![disk(24, Some(2)), disk(24, Some(0))], disk(12, None)),
         (vec![disk(12, None), disk(30, Some(3))], disk(150, Some(3))),
     ]
+}
+
+#[test]
+fn a_disk_with_a_short_last_zone_can_be_added_and_the_volume_goes_on() {
+    for blocks in [1, 3, 12] {
+        let (disks, new) = (vec![disk(40, Some(4))], short(30, 0, blocks));
+        let (media, model) = used(&disks, blocks);
+        let mut media = with(&media, &new);
+        let added = add(&mut media, NEW, &mut |_, _| ()).unwrap();
+        goes_on(&[disks, vec![new]].concat(), &media, &model, added.sectors / 8);
+    }
 }
 
 #[test]

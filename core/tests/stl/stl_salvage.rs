@@ -20,7 +20,7 @@ use crate::shingled::{Volume, ZONE, disk, small};
 pub(crate) struct Used {
     pub(crate) media: MemoryMedia,
     pub(crate) model: Vec<u8>,
-    ever: Vec<Vec<u8>>,
+    pub(crate) ever: Vec<Vec<u8>>,
 }
 
 fn used(disks: &[NullConfig], seed: u64, is_clean: bool) -> Used {

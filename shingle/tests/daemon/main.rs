@@ -8,5 +8,6 @@ mod memory_limits;
 mod metrics;
 mod power_directory;
 mod reload;
+mod stl_daemon;
 mod tls;
 mod web;

@@ -478,7 +478,7 @@ async fn reset_zones(shared: &Shared, root: &Since) {
             let end = start + u64::from(state.disks.set.zone_blocks());
             state.map.cache.forget(start, end);
             state.ahead.forget(zone, start, end);
-            state.zones.was_reset(zone);
+            state.was_reset(zone);
             state.events += 1;
         }
         // Another root is wanted that says so.

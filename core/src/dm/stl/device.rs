@@ -359,6 +359,14 @@ impl BlockDevice for Stl {
         self.shared.borrow().write_status(out)
     }
 
+    fn fault(&self) -> Option<String> {
+        match &self.shared.borrow().readiness {
+            Readiness::Failed(why) => Some(format!("it cannot be used: {why}")),
+            Readiness::ReadOnly(why) => Some(format!("it is read-only: {why}")),
+            Readiness::Unloaded | Readiness::Loading | Readiness::Ready => None,
+        }
+    }
+
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
         self.shared.borrow().show_figures(visit);
     }

@@ -62,14 +62,24 @@ pub(super) struct Disks {
 /// What a zone is like, whatever is in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
+    /// Blocks that the zone can hold.
     pub room: u32,
     pub is_sequential: bool,
+    /// True of the last zone of a disk if it is shorter than the others. It is never written: no batch may be longer than the shortest zone that is.
+    pub is_short: bool,
+}
+
+impl Shape {
+    /// Blocks that can be written to the zone.
+    pub fn writable(self) -> u32 {
+        if self.is_short { 0 } else { self.room }
+    }
 }
 
 impl Disks {
     /// The same of the devices of a set that stay: what one that leaves is like says nothing of the space that there will be.
     pub fn least_room_of_used(&self, set: &Set) -> u32 {
-        let used = set.zones_that_are(MemberState::Used).map(|zone| self.zones[zone.0 as usize].room);
+        let used = set.zones_that_are(MemberState::Used).map(|zone| self.zones[zone.0 as usize].writable());
         used.filter(|room| *room > 0).min().unwrap_or(self.least_room)
     }
 

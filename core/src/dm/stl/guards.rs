@@ -13,6 +13,8 @@ pub struct Sabotage {
     pub start_unflushed: bool,
     /// A zone that is gone had nothing behind the newest root (I35).
     pub gone_is_empty: bool,
+    /// A member is taken as it is though it is an older copy (I36).
+    pub older_copies: bool,
     /// Users are in another zone than the one that the newest root names as their next (I35).
     pub next_is_any: bool,
     /// A volume is found on its devices when it is made: then an instance before it may still be at work (I28).

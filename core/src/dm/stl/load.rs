@@ -14,11 +14,13 @@ use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
 use super::replay::{Replay, Since, apply_copies};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, hurt, look, newest};
 use super::set::Set;
+use super::stale;
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
 use crate::block::{Limits, Reason};
 use crate::prelude::*;
 use crate::task::Io;
+use crate::uuid::Uuid;
 use crate::zone::{Condition, Zone, ZoneKind};
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -69,8 +71,12 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
         state.tables.root_place = newest.header.batch.place;
         state.order = Order::after(since.cut);
     }
-    read_tables(shared, &newest.root).await?;
+    let older = older_roots(&newest, &seen);
+    if let Err(Reason::VolumeFailed(why)) = read_tables(shared, &newest.root).await {
+        return Err(failed(format!("{why}{older}")));
+    }
     let pointers = pointers(shared, &seen);
+    refuse_older_copies(shared, &newest, &seen, &pointers).await?;
     let replayed = replay(shared, &newest, &since, &pointers).await?;
     shared.borrow_mut().begin_evacuation(capacity)?;
     let begun = match settle(shared, io, &seen, &pointers).await {
@@ -122,8 +128,64 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
     disks.zones.resize(end, Shape::default());
     *seen = ordered;
     disks.sort();
-    disks.least_room = disks.zones.iter().map(|shape| shape.room).filter(|room| *room > 0).min().unwrap_or(1);
+    disks.least_room = disks.zones.iter().map(|shape| shape.writable()).filter(|room| *room > 0).min().unwrap_or(1);
     Ok((disks, roots))
+}
+
+/// Which members have an older root than the newest, for messages.
+fn older_roots(newest: &FoundRoot, seen: &[Seen]) -> String {
+    let newest_number = newest.header.batch.number;
+    let older = seen.iter().filter(|seen| seen.newest_root(newest) < newest_number);
+    let line = |seen: &Seen| {
+        let (id, own) = (Uuid(newest.root.members[seen.member].id), seen.newest_root(newest));
+        format!("; the newest root of disk {id} is {own}, that of the volume {newest_number}: it may be an older copy")
+    };
+    older.map(line).collect()
+}
+
+/// Refuses a member that is an older copy. Nothing was written until now.
+async fn refuse_older_copies(
+    shared: &Shared,
+    newest: &FoundRoot,
+    seen: &[Seen],
+    pointers: &BTreeMap<ZoneIndex, Zone>,
+) -> Result<(), Reason> {
+    let (number, set) = (newest.header.batch.number, newest.header.batch.set);
+    for seen in seen.iter().filter(|seen| seen.newest_root(newest) < number) {
+        let rows = {
+            let state = shared.borrow();
+            let zones = state.disks.set.zones(seen.member);
+            let rows = (zones.start.0..zones.end.0).map(|zone| (ZoneIndex(zone), state.zones.rows()[zone as usize]));
+            if state.guards.gone().older_copies { Vec::new() } else { stale::witnesses(rows) }
+        };
+        let mut older = 0;
+        for (zone, row) in rows {
+            let known = pointers.get(&zone);
+            if known.is_some_and(|known| known.cond.is_dead()) {
+                continue;
+            }
+            let start = shared.borrow().disks.set.start(zone);
+            let is_empty = known.is_some_and(|known| known.written_up_to() == known.start);
+            let bytes = super::headers::read(shared, start, stale::HEADER_BLOCKS.min(row.written)).await;
+            older += usize::from(is_empty || bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec())));
+            if older >= stale::MIN_OLDER {
+                let (id, own) = (Uuid(newest.root.members[seen.member].id), seen.newest_root(newest));
+                return Err(failed(format!(
+                    "disk {id} is an older copy: its newest root is {own}, that of the volume {number}, and zone {zone} has not what was \
+                     written to it; nothing was changed: give the disk that was used last"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Seen {
+    /// The number of the newest root of this volume on this device; 0 if it has none.
+    fn newest_root(&self, newest: &FoundRoot) -> u64 {
+        let of_set = self.roots.iter().filter(|found| found.header.batch.set == newest.header.batch.set);
+        of_set.map(|found| found.header.batch.number).max().unwrap_or(0)
+    }
 }
 
 /// Whether this is that device of the set: its own roots say where it is.
@@ -143,7 +205,7 @@ impl FoundRoot {
 fn shapes(device: &Seen, member: &Member, zone_blocks: u32) -> Result<Vec<Shape>, Reason> {
     let count = member.zones as usize;
     if device.zones.is_empty() {
-        return Ok(vec![Shape { room: zone_blocks, is_sequential: false }; count]);
+        return Ok(vec![Shape { room: zone_blocks, ..Shape::default() }; count]);
     }
     if device.zones.len() < count {
         return Err(failed(format!("a device has {} zones, and the set says {count}", device.zones.len())));
@@ -151,6 +213,7 @@ fn shapes(device: &Seen, member: &Member, zone_blocks: u32) -> Result<Vec<Shape>
     let shape = |zone: &Zone| Shape {
         room: (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
         is_sequential: zone.kind != ZoneKind::Conventional,
+        is_short: zone.len != u64::from(zone_blocks * BLOCK_SECTORS),
     };
     Ok(device.zones[..count].iter().map(shape).collect())
 }
@@ -233,7 +296,7 @@ fn retire(rows: &mut [ZoneRow], shapes: &[Shape]) {
         if row.used_for == ZoneUse::Open {
             row.used_for = ZoneUse::Full;
         }
-        if shape.room == 0 && row.used_for == ZoneUse::Free {
+        if shape.writable() == 0 && row.used_for == ZoneUse::Free {
             row.used_for = ZoneUse::Dead;
         }
     }
@@ -526,6 +589,16 @@ fn stream_of(batch: &Found) -> Option<(Stream, Generation)> {
 }
 
 impl State {
+    /// A zone is empty now. True if it may be written again some time.
+    pub fn was_reset(&mut self, zone: ZoneIndex) -> bool {
+        self.zones.was_reset(zone);
+        let is_short = self.disks.shape(zone).is_short;
+        if is_short {
+            self.zones.die(zone);
+        }
+        !is_short
+    }
+
     /// The devices, as lanes see them.
     fn devices(&self) -> Vec<Device> {
         let members = self.disks.set.members().iter().enumerate();
@@ -585,9 +658,10 @@ async fn empty_map_zones(shared: &Shared) {
     for zone in zones {
         if reset_zone(shared, zone).await.is_ok() {
             let mut state = shared.borrow_mut();
-            state.zones.was_reset(zone);
             // No root has to say so before parts of the map are written there: without the next root they count for nothing.
-            state.zones.root_is_durable(BTreeSet::from([zone]));
+            if state.was_reset(zone) {
+                state.zones.root_is_durable(BTreeSet::from([zone]));
+            }
         }
     }
 }

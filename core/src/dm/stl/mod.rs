@@ -38,6 +38,7 @@ mod rewrite;
 mod roots;
 mod run_reader;
 mod set;
+mod stale;
 mod state;
 mod sweep;
 mod sweep_turn;

@@ -319,6 +319,14 @@ impl BlockDevice for Zoned {
         self.shared.borrow().volume.zones.use_of(device, zone)
     }
 
+    fn fault(&self) -> Option<String> {
+        match &self.shared.borrow().readiness {
+            Readiness::Failed(why) => Some(format!("it cannot be used: {why}")),
+            Readiness::ReadOnly(why) => Some(format!("it is read-only: {why}")),
+            Readiness::Unloaded | Readiness::Loading | Readiness::Ready => None,
+        }
+    }
+
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {
         let state = self.shared.borrow();
         state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));

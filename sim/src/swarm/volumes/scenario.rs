@@ -15,7 +15,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
-use shingle_core::zone::ZoneNo;
+use shingle_core::zone::{ZoneGeometry, ZoneNo};
 
 /// What a host can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,10 @@ impl Scenario {
         if layout.is_wiped {
             timing.unwritten = 0;
         }
-        let disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
+        let mut disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
+        if kind.tables().is_some() {
+            draw_short_zones(seed, &mut disks);
+        }
         let exhaustive = rng.chance(1, 4);
         let ops = if exhaustive { between(rng, 5, 40) } else { between(rng, 40, 600) };
         let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
@@ -245,6 +248,22 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
     let mut rng = Rng::new(seed ^ 0x5a9_57ab_1e50).fork();
     let slowest = disks[0].slowest.0;
     rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
+}
+
+/// Adds a last zone that is shorter than the others to some zoned disks. Drawn from numbers of its own, so that other scenarios are what they are.
+fn draw_short_zones(seed: u64, disks: &mut [CrashConfig]) {
+    let mut rng = Rng::new(seed ^ 0x5407_720e).fork();
+    for disk in disks.iter_mut().filter(|disk| disk.regular.is_none()) {
+        let (geometry, block) = (disk.geometry, u64::from(BLOCK_SECTORS));
+        let zone = u64::from(geometry.zone_sectors());
+        if rng.chance(1, 4) {
+            let longer = geometry.capacity() + between(&mut rng, 1, zone / block - 1) * block;
+            let conventional = geometry.conventional().into();
+            // Disks whose zones can hold less than their length have no short one.
+            let longer = ZoneGeometry::new(longer, zone, geometry.zone_capacity().into(), conventional);
+            disk.geometry = longer.unwrap_or(geometry);
+        }
+    }
 }
 
 /// Which disk leaves the volume, if one does: so that one with zones is left.

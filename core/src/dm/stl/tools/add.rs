@@ -174,7 +174,8 @@ impl Adding {
         if rooms.iter().take(ROOT_ZONES as usize).filter(|room| **room > 0).count() < ROOT_ZONES as usize {
             return Err(AddError::Device(CreateError::DeadRoots(root.members.len())));
         }
-        let old = volume.space.zones().filter(|zone| volume.can_be_written(*zone)).map(|zone| volume.space.room(zone));
+        let old =
+            volume.space.zones().filter(|zone| volume.can_be_written(*zone)).map(|zone| volume.space.writable(zone));
         let devices = volume.space.disks.iter().flatten().count() + 1;
         let capacity = capacity(devices, old.chain(rooms.iter().copied()), root.reserve).map_err(AddError::Device)?;
         if capacity < root.capacity {

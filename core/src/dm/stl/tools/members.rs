@@ -17,8 +17,19 @@ pub struct WrongMembers {
     pub set: SetId,
     /// Members that the newest root names, and that are none of the disks.
     pub missing: Vec<Member>,
-    /// Disks that are no members: their names, and their volumes if they have one.
-    pub foreign: Vec<(String, Option<SetId>)>,
+    /// Disks that cannot be used as members: their names, and why not.
+    pub foreign: Vec<(String, Foreign)>,
+}
+
+/// Why a disk cannot be used as a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// It belongs to another volume.
+    Of(SetId),
+    /// Nothing on it says what it belongs to.
+    Unknown,
+    /// It is an older copy of a member: the number of its newest root, and that of the newest root of the volume.
+    Older(u64, u64),
 }
 
 impl WrongMembers {
@@ -35,9 +46,12 @@ impl WrongMembers {
             .missing
             .iter()
             .map(move |member| format!("disk {} of volume {set} is missing ({} zones)", Uuid(member.id), member.zones));
-        let foreign = self.foreign.iter().map(move |(name, its)| match its {
-            Some(its) => format!("{name} belongs to volume {}, not to volume {set}", Uuid(its.0)),
-            None => format!("{name} does not belong to volume {set}"),
+        let foreign = self.foreign.iter().map(move |(name, why)| match why {
+            Foreign::Of(its) => format!("{name} belongs to volume {}, not to volume {set}", Uuid(its.0)),
+            Foreign::Unknown => format!("{name} does not belong to volume {set}"),
+            Foreign::Older(own, newest) => {
+                format!("{name} is an older copy of a disk of volume {set}: its newest root is {own}, that of the volume {newest}")
+            }
         });
         missing.chain(foreign)
     }
@@ -113,7 +127,7 @@ pub(super) fn assign(
     let (mut blank, mut foreign) = (Vec::new(), Vec::new());
     for disk in (0..found.len()).filter(|disk| !of.contains(&Some(*disk))).collect::<Vec<_>>() {
         if let Some(its) = set_of(&found[disk]) {
-            foreign.push((media.name(disk), Some(its).filter(|its| *its != set)));
+            foreign.push((media.name(disk), if its == set { Foreign::Unknown } else { Foreign::Of(its) }));
             continue;
         }
         let firsts = firsts(media, disk, root.zone_blocks);
@@ -121,13 +135,16 @@ pub(super) fn assign(
         match (0..of.len()).filter(|place| is_missing(*place, &of)).find(is_at) {
             Some(place) => of[place] = Some(disk),
             None if firsts.is_empty() => blank.push(disk),
-            None => foreign.push((media.name(disk), firsts.iter().map(|first| first.0).find(|its| *its != set))),
+            None => {
+                let other = firsts.iter().map(|first| first.0).find(|its| *its != set);
+                foreign.push((media.name(disk), other.map_or(Foreign::Unknown, Foreign::Of)));
+            }
         }
     }
     let missing: Vec<usize> = (0..of.len()).filter(|place| is_missing(*place, &of)).collect();
     match (&blank[..], &missing[..]) {
         ([disk], [place]) => of[*place] = Some(*disk),
-        (disks, _) => foreign.extend(disks.iter().map(|disk| (media.name(*disk), None))),
+        (disks, _) => foreign.extend(disks.iter().map(|disk| (media.name(*disk), Foreign::Unknown))),
     }
     let missing = (0..of.len()).filter(|place| is_missing(*place, &of)).map(|place| root.members[place]).collect();
     (of, WrongMembers { set, missing, foreign })
@@ -154,6 +171,10 @@ impl_display!(Absent, |self, f| {
 
 /// Goes over the map of the newest root, and tells of all blocks that are on a missing member.
 pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absent)) {
+    let capacity = volume.newest.root.capacity;
+    if volume.is_run_lost {
+        return tell(Absent { first: Lba(0), blocks: capacity, member: None });
+    }
     let (mut walk, mut last) = (Walk::new(volume), None::<Absent>);
     let mut add = |next: Absent| match &mut last {
         Some(last) if last.member == next.member && last.first + last.blocks == next.first => {
@@ -161,7 +182,6 @@ pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absen
         }
         _ => last.replace(next).into_iter().for_each(&mut *tell),
     };
-    let capacity = volume.newest.root.capacity;
     for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
         let (extents, is_whole) = walk.leaf(media, leaf, &mut Findings::default());
         if !is_whole {

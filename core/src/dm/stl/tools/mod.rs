@@ -33,7 +33,7 @@ pub use check::{Depth, Report, check, follow};
 pub use finding::{Finding, Findings};
 pub use format::{FormatError, FormatOptions, format, plan};
 pub use media::{Disk, Media, MediaError, Progress, Spot};
-pub use members::{Absent, WrongMembers, absent};
+pub use members::{Absent, Foreign, WrongMembers, absent};
 pub use memory::MemoryMedia;
 pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, rebuild};
 pub use remove::{Removal, RemoveError, finish_removal, plan_removal};

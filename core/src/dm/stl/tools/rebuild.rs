@@ -144,7 +144,7 @@ impl<'a> Filling<'a> {
     fn new(survey: &'a Survey) -> Self {
         let is_empty = |zone: &ZoneIndex| {
             let ZoneSeen { stream, pointer, .. } = survey.zones[zone.0 as usize];
-            stream == Stream::Unknown && pointer == 0 && survey.space.room(*zone) > 0
+            stream == Stream::Unknown && pointer == 0 && survey.space.writable(*zone) > 0
         };
         let generations = survey.zones.iter().filter_map(|zone| zone.generation);
         let generation = generations.max().unwrap_or_default() + 1;
@@ -234,7 +234,7 @@ impl<'a> Filling<'a> {
 
     fn row(&self, zone: ZoneIndex, live: &[u32], taken: &[ZoneIndex]) -> ZoneRow {
         let ZoneSeen { generation, stream, end, pointer, .. } = &self.survey.zones[zone.0 as usize];
-        let room = self.survey.space.room(zone);
+        let room = self.survey.space.writable(zone);
         let full = |stream: Written| ZoneRow {
             generation: generation.filter(|_| !taken.contains(&zone)).unwrap_or(self.generation),
             live: live[zone.0 as usize],

@@ -139,7 +139,7 @@ fn room_without(volume: &Volume, number: usize) -> Result<u64, CreateError> {
     let zones = others(volume, number).map(|(other, _)| volume.space.set.zones(other));
     let zones =
         zones.flat_map(|zones| (zones.start.0..zones.end.0).map(ZoneIndex)).filter(|zone| volume.can_be_written(*zone));
-    let rooms = zones.map(|zone| volume.space.room(zone));
+    let rooms = zones.map(|zone| volume.space.writable(zone));
     capacity(others(volume, number).count(), rooms, volume.newest.root.reserve)
 }
 

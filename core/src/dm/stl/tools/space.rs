@@ -48,7 +48,13 @@ impl Space {
         (0..self.shapes.len() as u32).map(ZoneIndex)
     }
 
-    /// Blocks of a zone that can be written.
+    /// Blocks that a volume may write to a zone: none to a short one.
+    #[must_use]
+    pub fn writable(&self, zone: ZoneIndex) -> u32 {
+        self.shapes[zone.0 as usize].writable()
+    }
+
+    /// Blocks that a zone can hold.
     #[must_use]
     pub fn room(&self, zone: ZoneIndex) -> u32 {
         self.shapes[zone.0 as usize].room
@@ -104,8 +110,9 @@ fn shape(disk: &Disk, number: usize, zone_blocks: u32) -> Shape {
         Some(zone) => Shape {
             room: (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
             is_sequential: zone.kind == ZoneKind::Sequential,
+            is_short: zone.len != u64::from(zone_blocks * BLOCK_SECTORS),
         },
-        None if disk.zones.is_empty() => Shape { room: zone_blocks, is_sequential: false },
+        None if disk.zones.is_empty() => Shape { room: zone_blocks, ..Shape::default() },
         None => Shape::default(),
     }
 }

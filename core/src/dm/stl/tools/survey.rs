@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 
 use super::chain::{Chain, Expected, chain};
 use super::media::{Disk, Media, Progress};
-use super::members::{firsts, set_of_most};
+use super::members::{Foreign, firsts, set_of_most};
 use super::space::Space;
 use super::volume::{RootFound, roots_of};
 use crate::dm::stl::format::{BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
@@ -68,7 +68,7 @@ pub struct Survey {
     /// The newest root that is left, if one is.
     pub root: Option<RootFound>,
     /// Disks of other volumes, which are left out: their names, and their volumes.
-    pub foreign: Vec<(String, Option<SetId>)>,
+    pub foreign: Vec<(String, Foreign)>,
     /// Batches of users later than this one that are of a life before the key count for nothing.
     void: BTreeMap<Epoch, BatchNo>,
 }
@@ -87,7 +87,7 @@ impl Survey {
         let root = roots.iter().max_by_key(|found| found.header.batch.number).cloned();
         let (members, of) = members(media.disks(), zone_blocks, &found, root.as_ref());
         let foreign = found.iter().enumerate().filter_map(|(disk, found)| match found {
-            Found::Foreign(its) => Some((media.name(disk), Some(*its))),
+            Found::Foreign(its) => Some((media.name(disk), Foreign::Of(*its))),
             Found::Nothing | Found::At(_) => None,
         });
         let foreign = foreign.collect();

@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use super::chain::{Chain, Expected, chain};
 use super::finding::{Finding, Findings};
 use super::media::{Disk, Media, Spot, room_for};
-use super::members::{WrongMembers, assign, firsts, set_of_most};
+use super::members::{Foreign, WrongMembers, assign, firsts, set_of_most};
 use super::space::Space;
 use crate::dm::stl::checkpoint::{leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
@@ -16,7 +16,7 @@ use crate::dm::stl::log::UsersZones;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
 use crate::dm::stl::replay::apply_copies;
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
-use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex};
+use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex, stale};
 use crate::prelude::*;
 use crate::zone::Condition;
 
@@ -49,6 +49,8 @@ pub struct Volume {
     pub leaves: Vec<Option<LeafRow>>,
     /// Runs, the oldest first: the first leaf of which each still tells something, and its pages.
     pub runs: Vec<(LeafNo, Vec<PageRow>)>,
+    /// True if the list of pages of a run cannot be read: any leaf may have newer blocks than is known.
+    pub is_run_lost: bool,
     /// What batches behind the root say.
     pub pending: Pending,
     /// Batches behind the root that count.
@@ -116,6 +118,7 @@ impl Volume {
             zones: vec![Some(ZoneRow::default()); space.zones().count()],
             leaves: vec![Some(LeafRow::default()); newest.root.capacity.div_ceil(LEAF_BLOCKS.into()) as usize],
             runs: Vec::new(),
+            is_run_lost: false,
             pending: Pending::default(),
             replayed: 0,
             behind_gap: 0,
@@ -125,15 +128,24 @@ impl Volume {
             space,
         };
         volume.read_tables(media, findings);
-        volume.give_back_blank(media, &mut wrong);
+        volume.refuse_blank_and_older(media, &mut wrong);
         volume.replay(media, findings);
         Ok((volume, wrong))
     }
 
-    /// A disk on which nothing was ever written is no member that has something by the table of zones.
-    fn give_back_blank(&mut self, media: &mut dyn Media, wrong: &mut WrongMembers) {
+    /// A disk on which nothing was ever written is no member that has something by the table of zones, and an older copy is none either.
+    fn refuse_blank_and_older(&mut self, media: &mut dyn Media, wrong: &mut WrongMembers) {
+        let newest = self.newest.header.batch.number;
         for (place, member) in self.newest.root.members.iter().enumerate() {
-            let Some(disk) = self.space.disks[place].filter(|disk| self.of_disks[*disk].is_none()) else { continue };
+            let Some(disk) = self.space.disks[place] else { continue };
+            if let Some(own) = &self.of_disks[disk] {
+                let own = own.header.batch.number;
+                if own < newest && self.is_older_copy(media, place) {
+                    wrong.missing.push(*member);
+                    wrong.foreign.push((media.name(disk), Foreign::Older(own, newest)));
+                }
+                continue;
+            }
             let zones = self.space.set.zones(place);
             let rows = &self.zones[zones.start.0 as usize..zones.end.0 as usize];
             let is_row_used =
@@ -141,7 +153,7 @@ impl Volume {
             let is_used = rows.iter().any(is_row_used);
             if is_used && firsts(media, disk, self.space.set.zone_blocks()).is_empty() {
                 wrong.missing.push(*member);
-                wrong.foreign.push((media.name(disk), None));
+                wrong.foreign.push((media.name(disk), Foreign::Unknown));
             }
         }
         let is_missing = |member: &Member| wrong.missing.contains(member);
@@ -151,6 +163,21 @@ impl Volume {
         if of != self.space.disks {
             self.space = Space::new(self.space.set.zone_blocks(), &self.newest.root.members, of, media.disks());
         }
+    }
+
+    /// True if a zone of a member has not what the newest root names there.
+    fn is_older_copy(&self, media: &mut dyn Media, place: usize) -> bool {
+        let zones = self.space.set.zones(place);
+        let rows = (zones.start.0..zones.end.0).filter_map(|zone| Some((ZoneIndex(zone), self.zones[zone as usize]?)));
+        let mut is_older = |(zone, row): &(ZoneIndex, ZoneRow)| {
+            if self.space.condition(*zone).is_some_and(Condition::is_dead) {
+                return false;
+            }
+            let blocks = stale::HEADER_BLOCKS.min(row.written);
+            let bytes = self.space.read(media, self.space.set.start(*zone), blocks);
+            self.space.pointer(*zone) == 0 || bytes.is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
+        };
+        stale::witnesses(rows).iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER
     }
 
     fn read_tables(&mut self, media: &mut dyn Media, findings: &mut Findings) {
@@ -209,7 +236,7 @@ impl Volume {
         match piece.kind {
             PieceKind::Zones => self.zones.chunks_mut(zones).nth(number).unwrap_or_default().fill(None),
             PieceKind::Leaves => self.leaves.chunks_mut(leaves).nth(number).unwrap_or_default().fill(None),
-            PieceKind::Run => {}
+            PieceKind::Run => self.is_run_lost = true,
         }
     }
 
