@@ -44,11 +44,27 @@ impl SharedMemory {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes as usize, protection, flags, file.as_raw_fd(), 0) };
         match NonNull::new(start) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Self { start: start.cast(), words }),
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => {
+                let memory = Self { start: start.cast(), words };
+                memory.populate()?;
+                Ok(memory)
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Makes all pages resident, so that they are locked in a process that locks what it touches (`mlockall` with `MCL_ONFAULT`, which makes
+    /// `MAP_POPULATE` do nothing). A page that is not locked may be swapped out to a device that this process serves, and could then not be had
+    /// back.
+    fn populate(&self) -> io::Result<()> {
+        let bytes = self.words * size_of::<AtomicU64>();
+        // SAFETY: the mapping is of this length, and its content stays.
+        match unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) } {
+            0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -74,6 +90,45 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+
+    /// Bytes of the mapping of a file that are locked in memory.
+    fn locked(path: &Path) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let own = maps.split_once(path.to_str().unwrap()).expect("the mapping is listed").1;
+        let line = own.lines().find(|line| line.starts_with("Locked:")).expect("its locked bytes are listed");
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+    }
+
+    /// In a process of its own: what it locks would count for other tests as well.
+    #[test]
+    fn all_of_it_is_locked_in_a_process_that_locks_what_it_touches() {
+        let name = "shared_memory::tests::locks_what_it_touches";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", name, "--nocapture", "--test-threads=1"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout).into_owned();
+        assert!(
+            child.status.success() && said.contains("1 passed"),
+            "{said}{}",
+            String::from_utf8_lossy(&child.stderr)
+        );
+    }
+
+    #[test]
+    #[ignore = "all_of_it_is_locked_in_a_process_that_locks_what_it_touches runs it"]
+    fn locks_what_it_touches() {
+        const BYTES: usize = 1 << 20;
+        let path = std::env::temp_dir().join(format!("shingle-shared-locked-{}", std::process::id()));
+        // SAFETY: the call takes no pointer.
+        let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+        assert_eq!(result, 0, "mlockall: {}", io::Error::last_os_error());
+        let memory = SharedMemory::open(&path, BYTES).unwrap();
+        let locked = locked(&path);
+        drop(memory);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(locked, BYTES);
+    }
 
     #[test]
     fn what_is_stored_is_there_for_who_opens_the_file_again_and_another_length_is_made_anew() {
