@@ -14,7 +14,7 @@ pub struct VolumeFaults(BTreeMap<String, String>);
 pub struct VolumeNotice {
     /// The mapped device.
     pub device: String,
-    /// Why it cannot be used, or not be written; `None` if it works again.
+    /// Reason for which the device cannot be used or written; `None` if it works again.
     pub fault: Option<String>,
 }
 

@@ -99,7 +99,7 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
     }
 
-    /// In a process of its own: what it locks would count for other tests as well.
+    /// Runs `locks_what_it_touches` in another process: locked memory would count for other tests as well.
     #[test]
     fn all_of_it_is_locked_in_a_process_that_locks_what_it_touches() {
         let name = "shared_memory::tests::locks_what_it_touches";

@@ -114,7 +114,7 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
-    /// Why it cannot be used or not be written, as it found itself: `None` while it works.
+    /// Reason for which the device cannot be used or written, as it found out itself; `None` while it works.
     fn fault(&self) -> Option<String> {
         None
     }

@@ -182,7 +182,7 @@ impl Mapper {
         Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
     }
 
-    /// Why a target of the live table cannot be used, or not be written; `None` while all work, or if there is no such device.
+    /// Reason for which a target of the live table cannot be used or written; `None` while all targets work, or if no device has this name.
     #[must_use]
     pub fn fault(&self, name: &str, stack: &Stack) -> Option<String> {
         let live = self.slot(name, false).ok()??;

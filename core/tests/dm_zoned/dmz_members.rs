@@ -13,7 +13,7 @@ const ZONE_BLOCKS: u32 = 64;
 #[derive(Clone, Copy)]
 struct Disk<'a>(&'a MemoryMedia, &'a Limits, usize);
 
-/// These disks in this order, with what they hold.
+/// Puts disks together in this order, with their content.
 fn assembled(disks: &[Disk<'_>]) -> MemoryMedia {
     let limits: Vec<Limits> = disks.iter().map(|disk| disk.1.clone()).collect();
     let mut media = blank(&limits);

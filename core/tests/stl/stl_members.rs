@@ -16,7 +16,7 @@ use crate::stl_salvage::{Used, salvaged, used_volume, without_roots};
 #[derive(Clone, Copy)]
 struct Disk<'a>(&'a MemoryMedia, usize);
 
-/// These disks in this order, with what they hold.
+/// Puts disks together in this order, with their content.
 fn assembled(disks: &[Disk<'_>]) -> MemoryMedia {
     let mut media = MemoryMedia::new(disks.iter().map(|Disk(from, number)| from.disks()[*number].clone()).collect());
     for (disk, Disk(from, number)) in disks.iter().enumerate() {
@@ -39,7 +39,7 @@ fn checked(media: &mut MemoryMedia) -> Report {
     check(media, Depth { pace: None }, &mut |_, _| ())
 }
 
-/// Which members are wrong, by a check.
+/// Returns the wrong members that a check finds, and asserts that it writes nothing.
 fn wrong(media: &mut MemoryMedia, what: &str) -> WrongMembers {
     let changes = media.changes;
     let report = checked(media);
@@ -167,7 +167,7 @@ fn clones(seed: u64, is_clean: bool) -> (Vec<MemoryMedia>, Used) {
     (moments, Used { media: taken_out(&mut volume), model, ever: Vec::new() })
 }
 
-/// What a start makes of these disks: what each block reads as, `None` for an error; or `None` if the volume is refused. Asserts that nothing is
+/// Starts a volume on these disks. Returns the content of each block, `None` for an error; or `None` if the volume is refused. Asserts that nothing is
 /// written if it is refused.
 fn started(media: &MemoryMedia, blocks: usize) -> Option<Vec<Option<u8>>> {
     let mut volume = three();

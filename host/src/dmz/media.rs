@@ -161,7 +161,7 @@ pub(super) fn about(name: &str, what: &dyn Display) -> MediaError {
     MediaError(format!("{name}: {what}"))
 }
 
-/// What the superblocks of devices say that make no set together, if any of them has one.
+/// Reads the superblocks of devices that make no set together. Returns `None` if no device has one.
 fn members_found(reach: &mut impl Reach, devices: &Rows<MemberNo, SetDevice>) -> Option<WrongMembers> {
     let zone_sectors = devices.iter().find_map(|device| Some(device.limits.zoned.as_ref()?.zone_sectors));
     let (mut first_zone, mut found) = (SetZone(0), Vec::new());

@@ -250,7 +250,7 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
     rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
 }
 
-/// Adds a last zone that is shorter than the others to some zoned disks. Drawn from numbers of its own, so that other scenarios are what they are.
+/// Adds a last zone that is shorter than the others to some zoned disks. A generator of its own draws them, so that other scenarios stay the same.
 fn draw_short_zones(seed: u64, disks: &mut [CrashConfig]) {
     let mut rng = Rng::new(seed ^ 0x5407_720e).fork();
     for disk in disks.iter_mut().filter(|disk| disk.regular.is_none()) {

@@ -21,14 +21,14 @@ pub struct WrongMembers {
     pub foreign: Vec<(String, Foreign)>,
 }
 
-/// Why a disk cannot be used as a member.
+/// Reason for which a disk cannot be used as a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// It belongs to another volume.
+    /// The disk belongs to another volume.
     Of(SetId),
     /// Nothing on it says what it belongs to.
     Unknown,
-    /// It is an older copy of a member: the number of its newest root, and that of the newest root of the volume.
+    /// The disk is an older copy of a member: the number of its newest root, and that of the newest root of the volume.
     Older(u64, u64),
 }
 
@@ -64,7 +64,7 @@ impl_error!(WrongMembers, |self, f| {
     f.write_str(": give all disks of one volume, and no other")
 });
 
-/// What the header at the start of each written zone of a disk says: its volume, and the address of the first block of the disk in it.
+/// Reads the header at the start of each written zone of a disk. Returns the volume that each names, and the address of the first block of the disk there.
 pub(super) fn firsts(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Vec<(SetId, Pba)> {
     let zones = media.disks()[disk].sectors / u64::from(BLOCK_SECTORS) / u64::from(zone_blocks);
     let mut found = Vec::new();
@@ -169,7 +169,7 @@ impl_display!(Absent, |self, f| {
     }
 });
 
-/// Goes over the map of the newest root, and tells of all blocks that are on a missing member.
+/// Walks the map of the newest root, and passes all ranges of blocks that are on a missing member to `tell`.
 pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absent)) {
     let capacity = volume.newest.root.capacity;
     if volume.is_run_lost {

@@ -224,14 +224,14 @@ impl Survey {
     }
 }
 
-/// What the headers of a disk say of its place in a set.
+/// Position of a disk in a set, by the headers of its zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// Nothing.
+    /// No header says.
     Nothing,
     /// The address of its first block.
     At(Pba),
-    /// It is of another set.
+    /// The disk is of another set.
     Foreign(SetId),
 }
 

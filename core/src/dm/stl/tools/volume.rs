@@ -64,7 +64,7 @@ pub struct Volume {
 /// Error of looking for a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FindError {
-    /// There is none, or it cannot be read: the reason.
+    /// No volume was found, or it cannot be read: the reason.
     None(String),
     /// The disks are not its members.
     Members(WrongMembers),
@@ -85,7 +85,7 @@ impl Volume {
     /// Finds a volume. What is wrong with its tables is told, and the rest is there.
     ///
     /// # Errors
-    /// If there is none, or if the disks are not its members.
+    /// If no volume is found, or if the disks are not its members.
     pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, FindError> {
         match Self::find_part(media, findings) {
             Ok((volume, wrong)) if wrong.is_none() => Ok(volume),
@@ -133,7 +133,7 @@ impl Volume {
         Ok((volume, wrong))
     }
 
-    /// A disk on which nothing was ever written is no member that has something by the table of zones, and an older copy is none either.
+    /// Takes disks that are blank, and older copies, for missing members. A blank disk passes as a member without data by the table of zones.
     fn refuse_blank_and_older(&mut self, media: &mut dyn Media, wrong: &mut WrongMembers) {
         let newest = self.newest.header.batch.number;
         for (place, member) in self.newest.root.members.iter().enumerate() {

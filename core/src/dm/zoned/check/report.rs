@@ -27,7 +27,7 @@ pub struct Report {
     pub thirds: Vec<Third>,
     /// What neither set has, if there are errors: a repair has to be told to give it up.
     pub lost: Vec<Loss>,
-    /// Why the disks are not the members of one set in its order; then nothing else was checked.
+    /// Superblocks of disks that are not the members of one set in its order; then nothing else was checked.
     pub wrong_members: Option<WrongMembers>,
     /// What to do if there is no set.
     pub(super) without_set: Option<Next>,

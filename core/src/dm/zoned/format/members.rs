@@ -1,4 +1,4 @@
-//! Which disk is which. The superblock at the start of each disk names the set of the disk and its first zone there, so disks in another order
+//! Members of a set. The superblock at the start of each disk names the set of the disk and its first zone there, so disks in another order
 //! and disks of another set are found before anything is read or written on the strength of their positions.
 
 use super::{Media, Superblock, bitmap_blocks};
@@ -60,7 +60,7 @@ impl_error!(WrongMembers, |self, f| {
 pub fn check_members(media: &mut dyn Media, set: Option<&Superblock>) -> Result<(), WrongMembers> {
     let found = WrongMembers { disks: read_members(media), zone_blocks: Some(media.space().zone_blocks()) };
     if !media.space().has_cache() {
-        // The first zone of a zoned disk alone can be one for data: what is there counts only where there is no set.
+        // The first zone of a single zoned disk can hold data: its first block counts only if no set was found.
         let zone_blocks = u64::from(media.space().zone_blocks());
         let is_of_many = found.superblocks().any(|(_, own)| own.block > 0 && own.block.is_multiple_of(zone_blocks));
         return if set.is_none() && is_of_many { Err(found) } else { Ok(()) };
