@@ -71,10 +71,10 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
         state.tables.root_place = newest.header.batch.place;
         state.order = Order::after(since.cut);
     }
-    let older = older_roots(&newest, &seen);
-    if let Err(Reason::VolumeFailed(why)) = read_tables(shared, &newest.root).await {
-        return Err(failed(format!("{why}{older}")));
-    }
+    read_tables(shared, &newest.root).await.map_err(|reason| match reason {
+        Reason::VolumeFailed(why) => failed(format!("{why}{}", older_roots(&newest, &seen))),
+        other => other,
+    })?;
     let pointers = pointers(shared, &seen);
     refuse_older_copies(shared, &newest, &seen, &pointers).await?;
     let replayed = replay(shared, &newest, &since, &pointers).await?;
