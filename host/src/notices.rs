@@ -1,5 +1,5 @@
 //! What disks have to say while they run: a zone that was given up, a file that cannot be opened, a command that is
-//! not answered; paths that fail or come back by themselves, and volumes that fail or turn read-only. They go to the log, and are events.
+//! not answered; paths that fail or are restored by themselves, and volumes that fail or turn read-only. They go to the log, and are events.
 
 use std::sync::Arc;
 

@@ -21,10 +21,8 @@ pub struct VolumeNotice {
 impl VolumeFaults {
     /// Changes since the last look. A mapped device that was removed is forgotten.
     pub fn look(&mut self, mapper: &Mapper, stack: &Stack) -> Vec<VolumeNotice> {
-        let fault = |name: &str| mapper.fault(name, stack).map(|why| (name.to_owned(), why));
-        let now: BTreeMap<String, String> = mapper.names().filter_map(fault).collect();
-        let is_news = |(name, why): &(&String, &String)| self.0.get(*name) != Some(*why);
-        let news = now.iter().filter(is_news);
+        let now: BTreeMap<String, String> = mapper.faults(stack).map(|(name, why)| (name.to_owned(), why)).collect();
+        let news = now.iter().filter(|(name, why)| self.0.get(*name) != Some(*why));
         let mut notices: Vec<VolumeNotice> =
             news.map(|(name, why)| VolumeNotice { device: name.clone(), fault: Some(why.clone()) }).collect();
         let gone = self.0.keys().filter(|name| !now.contains_key(*name) && mapper.names().any(|known| known == *name));

@@ -28,6 +28,7 @@ mod linear;
 mod log_writes;
 mod mapping;
 mod multipath;
+mod readiness;
 mod registry;
 mod reset_all;
 pub mod stl;

@@ -182,11 +182,12 @@ impl Mapper {
         Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
     }
 
-    /// Reason for which a target of the live table cannot be used or written; `None` while all targets work, or if no device has this name.
-    #[must_use]
-    pub fn fault(&self, name: &str, stack: &Stack) -> Option<String> {
-        let live = self.slot(name, false).ok()??;
-        live.targets.iter().flatten().find_map(|target| stack.any_device(*target).fault())
+    /// Devices of whose live table a target cannot be used or written, by name, and the reason that the first such target gives.
+    pub fn faults<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = (&'a str, String)> {
+        self.devices.iter().filter_map(|device| {
+            let mut targets = device.live.as_ref()?.targets.iter().flatten();
+            Some((device.name.as_str(), targets.find_map(|target| stack.any_device(*target).fault())?))
+        })
     }
 
     /// What targets of live tables use zones of a device for, for each of these zones; none if no target knows of any.

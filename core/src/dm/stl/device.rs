@@ -360,11 +360,7 @@ impl BlockDevice for Stl {
     }
 
     fn fault(&self) -> Option<String> {
-        match &self.shared.borrow().readiness {
-            Readiness::Failed(why) => Some(format!("it cannot be used: {why}")),
-            Readiness::ReadOnly(why) => Some(format!("it is read-only: {why}")),
-            Readiness::Unloaded | Readiness::Loading | Readiness::Ready => None,
-        }
+        self.shared.borrow().readiness.fault()
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {

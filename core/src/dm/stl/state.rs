@@ -18,27 +18,13 @@ use super::options::Options;
 use super::policy::Pace;
 use super::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::block::{Bio, Reason, Status};
+pub(super) use crate::dm::readiness::Readiness;
 use crate::prelude::*;
 use crate::task::{Io, Signal};
 use crate::time::Instant;
 
 /// What the device and its tasks share. Nobody holds it across an await.
 pub(super) type Shared = Rc<RefCell<State>>;
-
-/// What the volume can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// Nobody has asked for it yet.
-    Unloaded,
-    /// It is being found on its disks.
-    Loading,
-    /// It is used.
-    Ready,
-    /// It takes no changes any more, and why.
-    ReadOnly(String),
-    /// It cannot be used at all, and why.
-    Failed(String),
-}
 
 /// How tasks are told that there may be something to do.
 #[derive(Clone, Default)]

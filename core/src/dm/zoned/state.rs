@@ -12,6 +12,7 @@ use super::transfer::memory;
 use super::volume::Volume;
 use super::{BLOCK_BYTES, ChunkNo};
 use crate::block::{Bio, Data, Reason, Status};
+pub(super) use crate::dm::readiness::Readiness;
 use crate::prelude::*;
 use crate::task::Signal;
 use crate::time::Instant;
@@ -21,21 +22,6 @@ pub(super) type Shared = Rc<RefCell<State>>;
 
 /// Most blocks of zeroes in one write.
 pub(super) const ZEROES: u32 = 256;
-
-/// What the volume can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// Nobody has asked for it yet.
-    Unloaded,
-    /// Its metadata is being read.
-    Loading,
-    /// It is used.
-    Ready,
-    /// It is read only, and why.
-    ReadOnly(String),
-    /// It cannot be used at all, and why.
-    Failed(String),
-}
 
 /// A chunk that reclaim leaves alone.
 #[derive(Clone, Copy, Debug)]
