@@ -38,13 +38,13 @@ fn assembled(disks: &[Disk<'_>]) -> MemoryMedia {
 }
 
 /// Two sets of a regular disk and three zoned ones, of which the last is longer.
-struct Sets2 {
+struct TwoSets {
     limits: Vec<Limits>,
     own: MemoryMedia,
     foreign: MemoryMedia,
 }
 
-impl Sets2 {
+impl TwoSets {
     fn new() -> Self {
         let zoned = |zones| zoned(zones, ZONE_BLOCKS, 0);
         let limits = vec![regular(40 * u64::from(ZONE_BLOCKS)), zoned(30), zoned(30), zoned(50)];
@@ -100,7 +100,7 @@ fn permutations(of: &[usize]) -> Vec<Vec<usize>> {
 
 #[test]
 fn tools_refuse_members_in_every_wrong_order_and_print_the_right_one() {
-    let sets = Sets2::new();
+    let sets = TwoSets::new();
     let orders = permutations(&[1, 2, 3]);
     assert_eq!(orders.len(), 6);
     for order in orders {
@@ -119,7 +119,7 @@ fn tools_refuse_members_in_every_wrong_order_and_print_the_right_one() {
 
 #[test]
 fn tools_refuse_a_set_of_which_a_member_is_missing() {
-    let sets = Sets2::new();
+    let sets = TwoSets::new();
     for missing in 1..4 {
         let disks: Vec<_> = (0..4).filter(|number| *number != missing).map(|number| sets.own(number)).collect();
         let message = refused(assembled(&disks), &format!("without {missing}"));
@@ -133,7 +133,7 @@ fn tools_refuse_a_set_of_which_a_member_is_missing() {
 
 #[test]
 fn tools_refuse_a_member_of_another_set_in_every_position() {
-    let sets = Sets2::new();
+    let sets = TwoSets::new();
     for place in 0..4 {
         let disk = |number| if number == place { sets.foreign(number) } else { sets.own(number) };
         let disks: Vec<_> = (0..4).map(disk).collect();
@@ -149,7 +149,7 @@ fn tools_refuse_a_member_of_another_set_in_every_position() {
 
 #[test]
 fn tools_refuse_wrong_members_also_where_both_superblocks_of_the_set_are_lost() {
-    let sets = Sets2::new();
+    let sets = TwoSets::new();
     let starts = [0, 1].map(|set| Sets::find(&mut sets.own.clone()).unwrap().layout.set_start(sets.own.space(), set));
     for (what, numbers) in
         [("swapped", vec![0, 2, 1, 3]), ("missing", vec![0, 1, 3]), ("longer first", vec![0, 3, 1, 2])]
@@ -166,7 +166,7 @@ fn tools_refuse_wrong_members_also_where_both_superblocks_of_the_set_are_lost() 
 
 #[test]
 fn a_repair_writes_the_tertiary_superblock_of_a_member_that_lost_it() {
-    let sets = Sets2::new();
+    let sets = TwoSets::new();
     let mut media = sets.own.clone();
     let block = media.space().start(media.space().members()[MemberNo(2)].first_zone);
     media.put(block, &[0; 4096]);

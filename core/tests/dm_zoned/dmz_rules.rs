@@ -215,7 +215,7 @@ mod simple {
             self.judge_thirds(&chosen);
         }
 
-        /// Whether a superblock at the start of a disk says that the disk is another one. `main`: the superblock of the set, if there is one.
+        /// True if a superblock at the start of a disk says that the disk is another one. `main`: the superblock of the set, if there is one.
         fn are_other_members(&mut self, main: Option<&Super>) -> bool {
             let starts: Vec<u64> = self.media.space().members().iter().map(|it| u64::from(it.first_zone)).collect();
             let starts: Vec<u64> = starts.into_iter().map(|zone| zone * self.zone_blocks()).collect();

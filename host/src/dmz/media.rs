@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
-use shingle_core::dm::zoned::format::{Media, MediaError, MemberFound, Superblock, WrongMembers};
+use shingle_core::dm::zoned::format::{Media, MediaError, MemberFound, WrongMembers};
 use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::zone::Zone;
@@ -169,9 +169,9 @@ fn members_found(reach: &mut impl Reach, devices: &Rows<MemberNo, SetDevice>) ->
         let data = Data::zeroed(BLOCK_BYTES);
         let bio = Bio::new(Op::Read, Sector::ZERO, BLOCK_SECTORS, Payload::Data(data.clone()));
         let is_read = reach.run(*device, bio).is_ok_and(|(status, _)| status.is_ok());
-        let superblock = Superblock::decode(&data.to_vec()).ok().filter(|found| is_read && found.version > 1);
         let zones = zone_sectors.map_or(0, |zone| limits.capacity.div_ceil(zone.into()) as u32);
-        found.push(MemberFound { name: name.clone(), first_zone, zones, superblock });
+        let start = is_read.then(|| data.to_vec());
+        found.push(MemberFound::new(name.clone(), (first_zone, zones), start.as_deref()));
         first_zone = first_zone + zones;
     }
     WrongMembers::of_disks(found, zone_sectors.map(|zone| zone / BLOCK_SECTORS))

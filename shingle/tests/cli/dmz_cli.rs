@@ -166,6 +166,13 @@ fn first_set(scratch: &Scratch) {
     kernels_disk(scratch, "one", "fix1_dev.runs", "fix1_zones.txt");
 }
 
+/// The kernel's set of three disks.
+fn three_of_the_kernel(scratch: &Scratch) {
+    fs::write(scratch.0.join("reg"), unpack("fix2_dev1.runs")).unwrap();
+    kernels_disk(scratch, "two", "fix2_dev2.runs", "fix2_zones2.txt");
+    kernels_disk(scratch, "three", "fix2_dev3.runs", "fix2_zones3.txt");
+}
+
 #[test]
 fn a_check_of_the_kernels_disk_prints_what_dmzadm_prints() {
     let scratch = Scratch::new();
@@ -176,9 +183,7 @@ fn a_check_of_the_kernels_disk_prints_what_dmzadm_prints() {
 #[test]
 fn a_check_of_the_kernels_three_disks_prints_what_dmzadm_prints() {
     let scratch = Scratch::new();
-    fs::write(scratch.0.join("reg"), unpack("fix2_dev1.runs")).unwrap();
-    kernels_disk(&scratch, "two", "fix2_dev2.runs", "fix2_zones2.txt");
-    kernels_disk(&scratch, "three", "fix2_dev3.runs", "fix2_zones3.txt");
+    three_of_the_kernel(&scratch);
     let called = [("/dev/nullb1", "reg"), ("/dev/nullb2", "two"), ("/dev/nullb3", "three")];
     assert_eq!(scratch.ok("dmz check reg two three"), said_by_dmzadm("fix2_check.txt", &called));
 }
@@ -205,9 +210,7 @@ fn a_check_that_finds_errors_has_a_code_of_its_own() {
 #[test]
 fn disks_in_a_wrong_order_are_refused_with_the_right_one() {
     let scratch = Scratch::new();
-    fs::write(scratch.0.join("reg"), unpack("fix2_dev1.runs")).unwrap();
-    kernels_disk(&scratch, "two", "fix2_dev2.runs", "fix2_zones2.txt");
-    kernels_disk(&scratch, "three", "fix2_dev3.runs", "fix2_zones3.txt");
+    three_of_the_kernel(&scratch);
     let orders = ["reg three two", "two reg three", "three two reg"];
     for command in ["check", "repair", "dump", "salvage -o image", "relabel --label=other"] {
         for order in orders {

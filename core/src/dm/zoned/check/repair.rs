@@ -12,9 +12,9 @@ use super::view::View;
 use super::{Finding, Loss, Next, Report, check, next_step};
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Label, Layout, LoadError, Media, MediaError, Progress, Sets, Superblock, WrongMembers,
-    bitmap_start, pieces, tertiaries,
+    bitmap_start, pieces, read_members, tertiaries,
 };
-use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Rows, SetZone, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, ChunkNo, MemberNo, Number, Rows, SetZone, ZoneSpace};
 use crate::prelude::*;
 
 /// What a repair does if there is something that neither copy of the metadata has.
@@ -164,14 +164,9 @@ impl Third {
 
 /// The third superblocks that are such.
 fn thirds(media: &mut dyn Media) -> Vec<Third> {
-    let places: Vec<_> = tertiaries(media.space()).collect();
-    let mut read = |(member, zone)| {
-        let mut bytes = vec![0; BLOCK_BYTES];
-        let is_read = media.read(media.space().start(zone), &mut bytes).is_ok();
-        let found = Superblock::decode(&bytes).ok().filter(|superblock| is_read && superblock.version > 1);
-        Third { member, zone, found }
-    };
-    places.into_iter().map(&mut read).collect()
+    let found = read_members(media);
+    let third = |(member, zone): (MemberNo, _)| Third { member, zone, found: found[member.index()].superblock };
+    tertiaries(media.space()).map(third).collect()
 }
 
 /// A superblock of version 2 with nothing of version 2 in it, where there could be one of version 1.

@@ -1,6 +1,7 @@
 //! Members of a set. The superblock at the start of each disk names the set of the disk and its first zone there, so disks in another order
 //! and disks of another set are found before anything is read or written on the strength of their positions.
 
+use super::sets::are_strangers;
 use super::{Media, Superblock, bitmap_blocks};
 use crate::dm::zoned::{BLOCK_BYTES, MemberNo, SetZone};
 use crate::prelude::*;
@@ -17,6 +18,15 @@ pub struct MemberFound {
     pub zones: u32,
     /// Superblock of version 2 in the first block of the disk, if there is one.
     pub superblock: Option<Superblock>,
+}
+
+impl MemberFound {
+    /// A disk with these zones. `start`: its first block, `None` if that cannot be read.
+    #[must_use]
+    pub fn new(name: String, (first_zone, zones): (SetZone, u32), start: Option<&[u8]>) -> Self {
+        let superblock = start.and_then(|start| Superblock::decode(start).ok()).filter(|found| found.version > 1);
+        Self { name, first_zone, zones, superblock }
+    }
 }
 
 /// Disks that are not the members of one set in their order.
@@ -76,11 +86,10 @@ pub fn check_members(media: &mut dyn Media, set: Option<&Superblock>) -> Result<
 pub fn read_members(media: &mut dyn Media) -> Vec<MemberFound> {
     let members = media.space().members().clone();
     let mut read = |member: MemberNo| {
-        let (first_zone, zones) = (members[member].first_zone, members[member].zones);
-        let (block, mut bytes) = (media.space().start(first_zone), vec![0; BLOCK_BYTES]);
+        let zones = (members[member].first_zone, members[member].zones);
+        let (block, mut bytes) = (media.space().start(zones.0), vec![0; BLOCK_BYTES]);
         let is_read = media.read(block, &mut bytes).is_ok();
-        let superblock = Superblock::decode(&bytes).ok().filter(|found| is_read && found.version > 1);
-        MemberFound { name: media.name(member), first_zone, zones, superblock }
+        MemberFound::new(media.name(member), zones, is_read.then_some(&bytes))
     };
     members.numbers().map(&mut read).collect()
 }
@@ -109,10 +118,9 @@ impl WrongMembers {
 
     /// True if each superblock is of `set`, and where it says it is.
     fn are_of(&self, set: &Superblock) -> bool {
-        let none = [0; 16];
-        let is_of_set = |own: &Superblock| [set.set_uuid, none].contains(&own.set_uuid) || set.set_uuid == none;
         // `Sets::find` judges the superblocks of the metadata, which are at the start of the first disk.
-        self.superblocks().all(|(disk, own)| is_of_set(own) && (disk.first_zone.0 == 0 || self.is_in_place(disk, own)))
+        let is_in_place = |disk: &MemberFound, own| disk.first_zone.0 == 0 || self.is_in_place(disk, own);
+        self.superblocks().all(|(disk, own)| !are_strangers(set, own) && is_in_place(disk, own))
     }
 
     fn is_in_place(&self, disk: &MemberFound, own: &Superblock) -> bool {
@@ -124,12 +132,17 @@ impl WrongMembers {
         self.disks.iter().map(|disk| u64::from(disk.zones)).sum()
     }
 
+    /// The disks that have a superblock, in the order of the set.
+    fn in_order(&self) -> Vec<(&MemberFound, &Superblock)> {
+        let mut disks: Vec<_> = self.superblocks().collect();
+        disks.sort_by_key(|(_, own)| own.block);
+        disks
+    }
+
     /// Names of the disks in the order of the set, if each of them has its place there and none is missing.
     fn order(&self) -> Option<Vec<&str>> {
-        let ((_, first), zone) = (self.superblocks().next()?, self.zone_blocks?);
-        let mut disks: Vec<(&MemberFound, &Superblock)> = self.superblocks().collect();
-        disks.sort_by_key(|(_, own)| own.block);
-        let mut end = 0;
+        let (disks, zone, mut end) = (self.in_order(), self.zone_blocks?, 0);
+        let (_, first) = *disks.first()?;
         for (disk, own) in &disks {
             if own.set_uuid != first.set_uuid || own.block != end * u64::from(zone) {
                 return None;
@@ -160,10 +173,7 @@ impl WrongMembers {
 
     /// The first zones of the set that none of these disks has: the first and the last of them.
     fn missing(&self) -> Option<(u64, u64)> {
-        let zone = self.zone_blocks?;
-        let mut disks: Vec<(&MemberFound, &Superblock)> = self.superblocks().collect();
-        disks.sort_by_key(|(_, own)| own.block);
-        let mut end = 0;
+        let (disks, zone, mut end) = (self.in_order(), self.zone_blocks?, 0);
         for (disk, own) in &disks {
             let first = own.block / u64::from(zone);
             if first > end {

@@ -182,7 +182,7 @@ pub fn choose(first: Option<&Superblock>, second: Option<&Superblock>) -> Option
 }
 
 /// Whether both have a UUID, and not the same. `dmzadm --repair` leaves superblocks without one on sets of version 1.
-fn are_strangers(first: &Superblock, second: &Superblock) -> bool {
+pub(super) fn are_strangers(first: &Superblock, second: &Superblock) -> bool {
     let none = [0; 16];
     first.set_uuid != none && second.set_uuid != none && first.set_uuid != second.set_uuid
 }
