@@ -9,7 +9,7 @@ use shingle_core::zone::{Condition, Zone, ZoneKind};
 
 use crate::shingled;
 use crate::shingled::cut::Cut;
-use crate::shingled::shelf::{put_back, taken_out};
+use crate::shingled::shelf::{assembled, put_back, taken_out};
 use crate::shingled::{Volume, ZONE, disk, small};
 use crate::stl_geometry::short;
 
@@ -51,30 +51,13 @@ fn empty(blocks: u64) -> MemoryMedia {
 
 /// The first disks and disk `number` of the others.
 fn joined(first: &MemoryMedia, others: &MemoryMedia, number: usize) -> MemoryMedia {
-    let disks: Vec<Disk> = first.disks().iter().chain([&others.disks()[number]]).cloned().collect();
-    let mut media = MemoryMedia::new(disks);
-    for at in 0..first.disks().len() {
-        copy(&mut media, at, first, at);
-    }
-    copy(&mut media, first.disks().len(), others, number);
-    media
-}
-
-fn copy(to: &mut MemoryMedia, at: usize, from: &MemoryMedia, disk: usize) {
-    for block in 0..from.disks()[disk].sectors / 8 {
-        let bytes = from.block(Spot { disk, block });
-        if bytes.iter().any(|byte| *byte > 0) {
-            to.put(Spot { disk: at, block }, &bytes);
-        }
-    }
+    let first = (0..first.disks().len()).map(|disk| (first, disk));
+    assembled(&first.chain([(others, number)]).collect::<Vec<_>>())
 }
 
 /// All disks but the last one.
 fn without_last(media: &MemoryMedia) -> MemoryMedia {
-    let (_, old) = media.disks().split_last().unwrap();
-    let mut left = MemoryMedia::new(old.to_vec());
-    (0..old.len()).for_each(|disk| copy(&mut left, disk, media, disk));
-    left
+    assembled(&(0..media.disks().len() - 1).map(|disk| (media, disk)).collect::<Vec<_>>())
 }
 
 fn checked(media: &MemoryMedia) -> Report {

@@ -8,27 +8,9 @@ use shingle_core::dm::stl::tools::{
 use shingle_core::dm::stl::{Sabotage, Stl};
 use shingle_core::random::Rng;
 
-use crate::shingled::shelf::{put_back, taken_out};
+use crate::shingled::shelf::{assembled, put_back, taken_out};
 use crate::shingled::{self, Volume as Shingled, ZONE, disk, small};
 use crate::stl_salvage::{Used, salvaged, used_volume, without_roots};
-
-/// A disk taken from a set in memory.
-#[derive(Clone, Copy)]
-struct Disk<'a>(&'a MemoryMedia, usize);
-
-/// Puts disks together in this order, with their content.
-fn assembled(disks: &[Disk<'_>]) -> MemoryMedia {
-    let mut media = MemoryMedia::new(disks.iter().map(|Disk(from, number)| from.disks()[*number].clone()).collect());
-    for (disk, Disk(from, number)) in disks.iter().enumerate() {
-        for block in 0..from.disks()[*number].sectors / 8 {
-            let bytes = from.block(Spot { disk: *number, block });
-            if bytes.iter().any(|byte| *byte != 0) {
-                media.put(Spot { disk, block }, &bytes);
-            }
-        }
-    }
-    media
-}
 
 /// A volume of three disks.
 fn three() -> Shingled {
@@ -50,6 +32,19 @@ fn wrong(media: &mut MemoryMedia, what: &str) -> WrongMembers {
     }
 }
 
+/// Asserts that a check finds so many missing and foreign disks, and that an image is right but for blocks that are listed; returns what the check found.
+fn is_named_and_listed(
+    media: &mut MemoryMedia,
+    used: &Used,
+    (missing, foreign): (usize, usize),
+    what: &str,
+) -> WrongMembers {
+    let wrong = wrong(media, what);
+    assert_eq!((wrong.missing.len(), wrong.foreign.len()), (missing, foreign), "{what}: {wrong}");
+    assert!(image_is_right(media, used, what) > 50, "{what}");
+    wrong
+}
+
 /// Asserts that each block of an image is what was written, unless it is listed as absent; returns the number of blocks listed.
 fn image_is_right(media: &mut MemoryMedia, used: &Used, what: &str) -> u64 {
     let (volume, _) = Volume::find_part(media, &mut Findings::default()).unwrap();
@@ -68,7 +63,7 @@ fn image_is_right(media: &mut MemoryMedia, used: &Used, what: &str) -> u64 {
 fn members_are_found_in_every_order() {
     let used = used_volume(three(), 3, true);
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let mut media = assembled(&order.map(|number| Disk(&used.media, number)));
+        let mut media = assembled(&order.map(|number| (&used.media, number)));
         let report = checked(&mut media);
         assert!(report.findings.is_clean(), "{order:?}: {:?}", report.findings.all());
         assert_eq!(image_is_right(&mut media, &used, &format!("{order:?}")), 0);
@@ -80,15 +75,12 @@ fn a_missing_member_is_named_and_its_blocks_are_listed() {
     let used = used_volume(three(), 5, true);
     for missing in 0..3 {
         let what = format!("without {missing}");
-        let disks: Vec<_> =
-            (0..3).filter(|number| *number != missing).map(|number| Disk(&used.media, number)).collect();
+        let disks: Vec<_> = (0..3).filter(|number| *number != missing).map(|number| (&used.media, number)).collect();
         let mut media = assembled(&disks);
-        let wrong = wrong(&mut media, &what);
-        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 0), "{what}: {wrong}");
+        let wrong = is_named_and_listed(&mut media, &used, (1, 0), &what);
         assert_eq!(wrong.missing[0].zones, [24, 20, 30][missing], "{what}");
-        assert!(image_is_right(&mut media, &used, &what) > 50, "{what}");
     }
-    let mut media = assembled(&[Disk(&used.media, 1)]);
+    let mut media = assembled(&[(&used.media, 1)]);
     assert_eq!(wrong(&mut media, "one alone").missing.len(), 2);
     image_is_right(&mut media, &used, "one alone");
 }
@@ -97,14 +89,12 @@ fn a_missing_member_is_named_and_its_blocks_are_listed() {
 fn a_disk_of_another_volume_is_named_in_every_position() {
     let (own, other) = (used_volume(three(), 5, true), used_volume(three().renewed(SetId([9; 16]), 100), 6, true));
     for place in 0..3 {
-        let disk = |number| if number == place { Disk(&other.media, number) } else { Disk(&own.media, number) };
+        let disk = |number| if number == place { (&other.media, number) } else { (&own.media, number) };
         let mut media = assembled(&[disk(0), disk(1), disk(2)]);
         let what = format!("a foreign disk at {place}");
-        let wrong = wrong(&mut media, &what);
-        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 1), "{what}: {wrong}");
+        let wrong = is_named_and_listed(&mut media, &own, (1, 1), &what);
         assert_eq!(wrong.foreign[0].0, format!("disk {place}"), "{what}");
         assert!(matches!(wrong.foreign[0].1, Foreign::Of(its) if its != wrong.set), "{what}");
-        assert!(image_is_right(&mut media, &own, &what) > 50, "{what}");
     }
 }
 
@@ -117,9 +107,7 @@ fn a_blank_disk_is_no_member_that_has_data() {
             media.put(Spot { disk: place, block }, &[0; 4096]);
         }
         let what = format!("a blank disk at {place}");
-        let wrong = wrong(&mut media, &what);
-        assert_eq!((wrong.missing.len(), wrong.foreign.len()), (1, 1), "{what}: {wrong}");
-        assert!(image_is_right(&mut media, &used, &what) > 50, "{what}");
+        is_named_and_listed(&mut media, &used, (1, 1), &what);
     }
 }
 
@@ -129,8 +117,7 @@ fn a_member_that_lost_its_roots_is_found_by_its_headers() {
     for place in 0..3 {
         let mut media = used.media.clone();
         let bare = without_roots(&used.media);
-        let zone_blocks = u64::from(ZONE);
-        for block in 0..2 * zone_blocks {
+        for block in 0..2 * u64::from(ZONE) {
             media.put(Spot { disk: place, block }, &bare.block(Spot { disk: place, block }));
         }
         let report = checked(&mut media);
@@ -167,14 +154,20 @@ fn clones(seed: u64, is_clean: bool) -> (Vec<MemoryMedia>, Used) {
     (moments, Used { media: taken_out(&mut volume), model, ever: Vec::new() })
 }
 
-/// Starts a volume on these disks. Returns the content of each block, `None` for an error; or `None` if the volume is refused. Asserts that nothing is
-/// written if it is refused.
-fn started(media: &MemoryMedia, blocks: usize) -> Option<Vec<Option<u8>>> {
+/// A volume that is not loaded yet, of so many blocks, on these disks.
+fn on_disks(media: &MemoryMedia, blocks: usize) -> Shingled {
     let mut volume = three();
     volume.stop();
     put_back(&mut volume, media);
-    let before = taken_out(&mut volume);
     volume.blocks = blocks as u64;
+    volume
+}
+
+/// Starts a volume on these disks. Returns the content of each block, `None` for an error; or `None` if the volume is refused. Asserts that nothing is
+/// written if it is refused.
+fn started(media: &MemoryMedia, blocks: usize) -> Option<Vec<Option<u8>>> {
+    let mut volume = on_disks(media, blocks);
+    let before = taken_out(&mut volume);
     volume.load();
     let mut found = Vec::new();
     for block in 0..blocks as u64 {
@@ -208,7 +201,7 @@ fn an_older_copy_of_a_member_is_refused_or_does_no_harm() {
         for (moment, older) in moments.iter().enumerate() {
             for place in 0..3 {
                 let what = format!("seed {seed}, disk {place} as of moment {moment}");
-                let disk = |number| if number == place { Disk(older, number) } else { Disk(&used.media, number) };
+                let disk = |number| if number == place { (older, number) } else { (&used.media, number) };
                 let mut media = assembled(&[disk(0), disk(1), disk(2)]);
                 let report = checked(&mut media.clone());
                 match started(&media, used.model.len()) {
@@ -238,12 +231,9 @@ fn an_older_copy_of_a_member_is_refused_or_does_no_harm() {
 #[test]
 fn an_older_copy_is_taken_where_its_guard_is_gone() {
     let (moments, used) = clones(11, true);
-    let media = assembled(&[Disk(&used.media, 0), Disk(&moments[2], 1), Disk(&used.media, 2)]);
+    let media = assembled(&[(&used.media, 0), (&moments[2], 1), (&used.media, 2)]);
     assert_eq!(started(&media, used.model.len()), None);
-    let mut volume = three();
-    volume.stop();
-    put_back(&mut volume, &media);
-    volume.blocks = used.model.len() as u64;
+    let mut volume = on_disks(&media, used.model.len());
     volume.load();
     let top = volume.rig.top;
     let gone = Sabotage { older_copies: true, ..Sabotage::default() };

@@ -15,7 +15,7 @@ use shingle_core::random::Rng;
 use shingle_core::zone::ZoneNo;
 
 use crate::shingled::cut::Cut;
-use crate::shingled::shelf::{put_back, taken_out};
+use crate::shingled::shelf::{assembled, put_back, taken_out};
 use crate::shingled::{Volume, disk, read, small};
 
 /// Changes that disks still take before the power is lost; each of all disks counts.
@@ -97,16 +97,7 @@ impl Case {
 
 /// These of the disks, in this order.
 fn picked(from: &MemoryMedia, order: &[usize]) -> MemoryMedia {
-    let mut media = MemoryMedia::new(order.iter().map(|disk| from.disks()[*disk].clone()).collect());
-    for (to, disk) in order.iter().enumerate() {
-        for block in 0..from.disks()[*disk].sectors / 8 {
-            let bytes = from.block(Spot { disk: *disk, block });
-            if bytes.iter().any(|byte| *byte > 0) {
-                media.put(Spot { disk: to, block }, &bytes);
-            }
-        }
-    }
-    media
+    assembled(&order.iter().map(|disk| (from, *disk)).collect::<Vec<_>>())
 }
 
 fn without_last(media: &MemoryMedia) -> MemoryMedia {
@@ -337,8 +328,8 @@ fn an_end_that_is_cut_off_anywhere_leaves_a_device_that_leaves_or_none() {
             let mut again = media.clone();
             match finish_removal(&mut again, &mut |_, _| ()) {
                 // Its roots are away as far as they matter.
-                Err(RemoveError::Volume(why)) => {
-                    assert!(is_without && why.contains("does not belong to volume"), "{why}")
+                Err(RemoveError::Find(error)) => {
+                    assert!(is_without && error.to_string().contains("does not belong to volume"), "{error}");
                 }
                 other => other.unwrap(),
             }

@@ -406,6 +406,16 @@ async fn write_root_to(shared: &Shared, root: &Root, member: usize) -> Result<()
 }
 
 impl State {
+    /// Notes that a zone was reset. Returns true if it may be written again: a short zone may not.
+    pub fn was_reset(&mut self, zone: ZoneIndex) -> bool {
+        self.zones.was_reset(zone);
+        let is_short = self.disks.shape(zone).is_short;
+        if is_short {
+            self.zones.die(zone);
+        }
+        !is_short
+    }
+
     /// Where the next root of a device goes: the zone with the newest one, if there is room behind it, or the other from its start.
     fn root_slot(&self, member: usize) -> Result<(usize, u32, ZoneIndex), Reason> {
         let RootPlace { zones, at, next } = self.tables.roots[member];

@@ -9,6 +9,7 @@ use crate::block::{Data, DeviceId, Flags, Limits, Payload, Reason};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::task::{Answer, Io};
+use crate::zone::{Zone, ZoneKind};
 
 /// A disk, as its device in the stack sees it.
 #[derive(Clone, Debug)]
@@ -70,6 +71,20 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// Shape of a zone of a disk whose zones have `zone_blocks` blocks, but for the last one.
+    pub fn of(zone: &Zone, zone_blocks: u32) -> Self {
+        Self {
+            room: (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
+            is_sequential: zone.kind == ZoneKind::Sequential,
+            is_short: zone.len != u64::from(zone_blocks * BLOCK_SECTORS),
+        }
+    }
+
+    /// Shape of the zones that a regular disk is cut into.
+    pub fn of_regular(zone_blocks: u32) -> Self {
+        Self { room: zone_blocks, ..Self::default() }
+    }
+
     /// Blocks that can be written to the zone.
     pub fn writable(self) -> u32 {
         if self.is_short { 0 } else { self.room }

@@ -4,8 +4,8 @@ use super::checkpoint::{checkpoint, index_extents, leaves_of_piece, reset_zone, 
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
-    BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS,
-    Root, ZoneRow, ZoneUse,
+    Batch, BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind,
+    ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
 };
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
@@ -14,7 +14,7 @@ use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
 use super::replay::{Replay, Since, apply_copies};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, hurt, look, newest};
 use super::set::Set;
-use super::stale;
+use super::stale::{self, HEADER_BLOCKS};
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
 use crate::block::{Limits, Reason};
@@ -132,15 +132,24 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
     Ok((disks, roots))
 }
 
-/// Which members have an older root than the newest, for messages.
-fn older_roots(newest: &FoundRoot, seen: &[Seen]) -> String {
-    let newest_number = newest.header.batch.number;
-    let older = seen.iter().filter(|seen| seen.newest_root(newest) < newest_number);
-    let line = |seen: &Seen| {
-        let (id, own) = (Uuid(newest.root.members[seen.member].id), seen.newest_root(newest));
-        format!("; the newest root of disk {id} is {own}, that of the volume {newest_number}: it may be an older copy")
+/// Members whose newest root of this volume is older than the newest of all: the UUID and the number of that root, 0 if a member has none.
+fn with_older_root<'a>(newest: &'a FoundRoot, seen: &'a [Seen]) -> impl Iterator<Item = (&'a Seen, Uuid, u64)> {
+    let Batch { set, number, .. } = newest.header.batch;
+    let own = move |seen: &'a Seen| {
+        let of_set = seen.roots.iter().filter(|found| found.header.batch.set == set);
+        let own = of_set.map(|found| found.header.batch.number).max().unwrap_or(0);
+        (seen, Uuid(newest.root.members[seen.member].id), own)
     };
-    older.map(line).collect()
+    seen.iter().map(own).filter(move |(_, _, own)| *own < number)
+}
+
+/// A sentence for each member with an older root, for messages.
+fn older_roots(newest: &FoundRoot, seen: &[Seen]) -> String {
+    let number = newest.header.batch.number;
+    let line = |(_, id, own)| {
+        format!("; the newest root of disk {id} is {own}, that of the volume {number}: it may be an older copy")
+    };
+    with_older_root(newest, seen).map(line).collect()
 }
 
 /// Refuses a member that is an older copy. Nothing was written until now.
@@ -150,8 +159,8 @@ async fn refuse_older_copies(
     seen: &[Seen],
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<(), Reason> {
-    let (number, set) = (newest.header.batch.number, newest.header.batch.set);
-    for seen in seen.iter().filter(|seen| seen.newest_root(newest) < number) {
+    let Batch { set, number, .. } = newest.header.batch;
+    for (seen, id, own) in with_older_root(newest, seen) {
         let rows = {
             let state = shared.borrow();
             let zones = state.disks.set.zones(seen.member);
@@ -165,11 +174,12 @@ async fn refuse_older_copies(
                 continue;
             }
             let start = shared.borrow().disks.set.start(zone);
-            let is_empty = known.is_some_and(|known| known.written_up_to() == known.start);
-            let bytes = super::headers::read(shared, start, stale::HEADER_BLOCKS.min(row.written)).await;
-            older += usize::from(is_empty || bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec())));
+            let is_older = known.is_some_and(|known| known.written_up_to() == known.start) || {
+                let bytes = super::headers::read(shared, start, HEADER_BLOCKS.min(row.written)).await;
+                bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec()))
+            };
+            older += usize::from(is_older);
             if older >= stale::MIN_OLDER {
-                let (id, own) = (Uuid(newest.root.members[seen.member].id), seen.newest_root(newest));
                 return Err(failed(format!(
                     "disk {id} is an older copy: its newest root is {own}, that of the volume {number}, and zone {zone} has not what was \
                      written to it; nothing was changed: give the disk that was used last"
@@ -178,14 +188,6 @@ async fn refuse_older_copies(
         }
     }
     Ok(())
-}
-
-impl Seen {
-    /// The number of the newest root of this volume on this device; 0 if it has none.
-    fn newest_root(&self, newest: &FoundRoot) -> u64 {
-        let of_set = self.roots.iter().filter(|found| found.header.batch.set == newest.header.batch.set);
-        of_set.map(|found| found.header.batch.number).max().unwrap_or(0)
-    }
 }
 
 /// Whether this is that device of the set: its own roots say where it is.
@@ -205,17 +207,12 @@ impl FoundRoot {
 fn shapes(device: &Seen, member: &Member, zone_blocks: u32) -> Result<Vec<Shape>, Reason> {
     let count = member.zones as usize;
     if device.zones.is_empty() {
-        return Ok(vec![Shape { room: zone_blocks, ..Shape::default() }; count]);
+        return Ok(vec![Shape::of_regular(zone_blocks); count]);
     }
     if device.zones.len() < count {
         return Err(failed(format!("a device has {} zones, and the set says {count}", device.zones.len())));
     }
-    let shape = |zone: &Zone| Shape {
-        room: (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
-        is_sequential: zone.kind != ZoneKind::Conventional,
-        is_short: zone.len != u64::from(zone_blocks * BLOCK_SECTORS),
-    };
-    Ok(device.zones[..count].iter().map(shape).collect())
+    Ok(device.zones[..count].iter().map(|zone| Shape::of(zone, zone_blocks)).collect())
 }
 
 /// Where the next root of a device goes.
@@ -589,16 +586,6 @@ fn stream_of(batch: &Found) -> Option<(Stream, Generation)> {
 }
 
 impl State {
-    /// A zone is empty now. True if it may be written again some time.
-    pub fn was_reset(&mut self, zone: ZoneIndex) -> bool {
-        self.zones.was_reset(zone);
-        let is_short = self.disks.shape(zone).is_short;
-        if is_short {
-            self.zones.die(zone);
-        }
-        !is_short
-    }
-
     /// The devices, as lanes see them.
     fn devices(&self) -> Vec<Device> {
         let members = self.disks.set.members().iter().enumerate();

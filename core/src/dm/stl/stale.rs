@@ -19,11 +19,11 @@ const MAX_WITNESSES: usize = 16;
 /// Compared zones that differ in a copy, at least: one may have lost its data by a fault of the disk.
 pub(super) const MIN_OLDER: usize = 2;
 
-/// Blocks to read of the start of a zone.
+/// Blocks to read of the start of a zone for the header of its first batch.
 pub(super) const HEADER_BLOCKS: u32 = 4;
 
-/// The zones of a member that are full of data by the newest root, those that were filled last first, without those that may have been filled
-/// while the root was made.
+/// Full zones of a member with data that the newest root names, from the zone that was filled last to earlier ones. Zones that may have been filled
+/// while the root was made are left out.
 pub(super) fn witnesses(rows: impl Iterator<Item = (ZoneIndex, ZoneRow)>) -> Vec<(ZoneIndex, ZoneRow)> {
     let is_of_data = |row: &ZoneRow| [Stream::Users as u8, Stream::Copies as u8].contains(&row.stream);
     let is_witness =
@@ -33,8 +33,8 @@ pub(super) fn witnesses(rows: impl Iterator<Item = (ZoneIndex, ZoneRow)>) -> Vec
     found.into_iter().skip(MAX_IN_FLIGHT).take(MAX_WITNESSES).collect()
 }
 
-/// True if what a zone begins with was not written there before the root that has `row`: nothing, or a batch of an earlier generation. Damage
-/// is no sign of a copy.
+/// True if a zone begins with nothing, or with a batch of an earlier generation than that of `row`, the row of the zone in the newest root. A
+/// damaged header returns false: a copy has whole ones.
 pub(super) fn is_older(row: &ZoneRow, set: SetId, start: &[u8]) -> bool {
     match Header::decode(start) {
         Ok((header, _)) => header.batch.set != set || header.batch.generation < row.generation,

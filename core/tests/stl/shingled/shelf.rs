@@ -39,6 +39,20 @@ fn disk(volume: &mut Volume, device: DeviceId) -> Disk {
     Disk { sectors: limits.capacity, zones }
 }
 
+/// Puts disks together in this order, with their content: each is taken out of a set in memory, where it has this number.
+pub fn assembled(disks: &[(&MemoryMedia, usize)]) -> MemoryMedia {
+    let mut media = MemoryMedia::new(disks.iter().map(|(from, number)| from.disks()[*number].clone()).collect());
+    for (disk, (from, number)) in disks.iter().enumerate() {
+        for block in 0..from.disks()[*number].sectors / 8 {
+            let bytes = from.block(Spot { disk: *number, block });
+            if bytes.iter().any(|byte| *byte != 0) {
+                media.put(Spot { disk, block }, &bytes);
+            }
+        }
+    }
+    media
+}
+
 /// Writes what `media` has to the disks of a volume, whatever is there.
 pub fn put_back(volume: &mut Volume, media: &MemoryMedia) {
     let mut devices = volume.disks.clone();

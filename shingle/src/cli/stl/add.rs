@@ -39,9 +39,9 @@ pub fn run(args: &AddArgs) -> Result<(), CliError> {
     let id = Uuid::new_v4().into_bytes();
     let added = with_percent("emptying the new disk", |progress| add(&mut disks, id, progress));
     let added = added.map_err(|error| match error {
-        AddError::Volume(what) => {
-            CliError::Failed(format!("{what}: all disks of a volume that is in order have to be named, and then --new"))
-        }
+        AddError::Volume(_) | AddError::Find(_) => CliError::Failed(format!(
+            "{error}: all disks of a volume that is in order have to be named, and then --new"
+        )),
         other => CliError::failed(other),
     })?;
     let serving = serving(&disks, added.sectors);

@@ -64,7 +64,9 @@ impl RemoveArgs {
         CliError::Failed(match error {
             RemoveError::Media(_) => error.to_string(),
             RemoveError::NotWiped(_) => format!("{device} is removed: {error}; it may be given away or formatted"),
-            RemoveError::Volume(what) => format!("{what}: all disks of a volume that is in order have to be named"),
+            RemoveError::Volume(_) | RemoveError::Find(_) => {
+                format!("{error}: all disks of a volume that is in order have to be named")
+            }
             RemoveError::Data(sectors, _) => {
                 let bytes = sectors * 512;
                 format!(

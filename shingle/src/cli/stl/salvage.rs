@@ -69,7 +69,7 @@ struct Outcome {
     losses: Vec<Loss>,
     /// Losses beyond those that are kept.
     more: u64,
-    /// Members that are missing, and disks that are none.
+    /// Members that are missing, and disks that cannot be used as members.
     wrong: WrongMembers,
     /// Blocks whose newest data is on a missing member.
     absent: Vec<Absent>,

@@ -15,7 +15,9 @@ use crate::model::{Rule, Violation};
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::DeviceId;
 use shingle_core::dm::stl::format::{MemberState, Root};
-use shingle_core::dm::stl::tools::{self, Depth, Disk, MediaError, RemoveError, Spot, finish_removal, plan_removal};
+use shingle_core::dm::stl::tools::{
+    self, Depth, Disk, FindError, Foreign, MediaError, RemoveError, Spot, finish_removal, plan_removal,
+};
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
@@ -278,7 +280,7 @@ fn add(drives: &mut Drives, (disk, id): (usize, [u8; 16]), cut: Option<u64>) -> 
 fn is_gone(error: &RemoveError) -> bool {
     match error {
         RemoveError::NotOfSet => true,
-        RemoveError::Volume(why) => why.contains("does not belong to volume"),
+        RemoveError::Find(FindError::Members(wrong)) => wrong.foreign.iter().any(|(_, why)| *why == Foreign::Unknown),
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use super::finding::Findings;
 use super::format::{needs_reset, wipe};
 use super::media::{Disk, Media, MediaError, Progress, Spot, room_for};
 use super::roots::{next_life, next_root};
-use super::volume::Volume;
+use super::volume::{FindError, Volume};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::create::{capacity, rooms};
 use crate::dm::stl::format::{
@@ -25,7 +25,9 @@ use crate::prelude::*;
 pub enum AddError {
     /// A disk failed.
     Media(MediaError),
-    /// There is no volume, or it is not in order: what is wrong.
+    /// There is no volume, or the disks are not its members.
+    Find(FindError),
+    /// The volume is not in order: what is wrong.
     Volume(String),
     /// It has batches that no root covers.
     NotAtRest,
@@ -41,9 +43,10 @@ pub enum AddError {
     TooLarge,
 }
 
-impl_error!(AddError, Media(MediaError), Device(CreateError), |self, f| match self {
+impl_error!(AddError, Media(MediaError), Find(FindError), Device(CreateError), |self, f| match self {
     Self::Media(error) => error.fmt(f),
     Self::Volume(what) => f.write_str(what),
+    Self::Find(error) => error.fmt(f),
     Self::NotAtRest => f.write_str("the volume was not put away cleanly: serve it once, and stop the daemon"),
     Self::Leaving =>
         f.write_str("a disk of the volume is being removed: go on with that first, with `shingle stl remove`"),
@@ -144,8 +147,7 @@ impl Media for Old<'_> {
 impl Adding {
     fn plan(media: &mut dyn Media, id: [u8; 16]) -> Result<Self, AddError> {
         let mut findings = Findings::default();
-        let volume =
-            Volume::find(&mut Old(media), &mut findings).map_err(|error| AddError::Volume(error.to_string()))?;
+        let volume = Volume::find(&mut Old(media), &mut findings)?;
         if let Some(finding) = findings.all().iter().find(|finding| finding.is_error()) {
             return Err(AddError::Volume(format!("{finding}")));
         }

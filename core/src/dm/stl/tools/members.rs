@@ -1,4 +1,4 @@
-//! Which of the disks that a tool was given are the members of a volume, which members are missing, and what is known of their blocks.
+//! Members of a volume among the disks that a tool was given, members that are missing, and the blocks that are on them.
 
 use super::finding::Findings;
 use super::media::{Media, Spot, room_for};
@@ -6,6 +6,7 @@ use super::volume::{RootFound, Volume};
 use super::walk::Walk;
 use crate::dm::stl::format::{Header, Member, MemberState, SetId};
 use crate::dm::stl::map::LeafNo;
+use crate::dm::stl::stale::HEADER_BLOCKS;
 use crate::dm::stl::{BLOCK_SECTORS, Lba, Pba};
 use crate::prelude::*;
 use crate::uuid::Uuid;
@@ -73,7 +74,7 @@ pub(super) fn firsts(media: &mut dyn Media, disk: usize, zone_blocks: u32) -> Ve
         if media.disks()[disk].written(number as usize, zone_blocks) == 0 {
             continue;
         }
-        let mut bytes = room_for(4.min(zone_blocks));
+        let mut bytes = room_for(HEADER_BLOCKS.min(zone_blocks));
         if media.read(Spot { disk, block }, &mut bytes).is_err() {
             continue;
         }
@@ -98,13 +99,23 @@ fn set_of(roots: &[RootFound]) -> Option<SetId> {
     roots.iter().max_by_key(|found| found.header.batch.number).map(|found| found.header.batch.set)
 }
 
+/// The disks of the members of a volume.
+pub(super) struct Assigned {
+    /// The disk of each member; `None` if it is missing or gone.
+    pub disks: Vec<Option<usize>>,
+    /// The member whose disk was taken because nothing was ever written to it, and one member was missing.
+    pub blank: Option<usize>,
+    pub wrong: WrongMembers,
+}
+
 /// Finds the disk of each member that the newest root names: the disk whose own roots say that it is at the place of the member. A disk that
-/// lost its roots is found by the headers of its zones, or if it was never written and one member alone is missing.
+/// lost its roots is found by the headers of its zones, or if it was never written and one member alone is missing. `found`: all roots of each
+/// disk; `own`: the newest of this volume.
 pub(super) fn assign(
     media: &mut dyn Media,
     newest: &RootFound,
-    found: &[Vec<RootFound>],
-) -> (Vec<Option<usize>>, WrongMembers) {
+    (found, own): (&[Vec<RootFound>], &[Option<RootFound>]),
+) -> Assigned {
     let (root, set) = (&newest.root, newest.header.batch.set);
     let is_it = |own: &RootFound, member: &Member| {
         let is_listed = |listed: &Member| (listed.id, listed.first) == (member.id, member.first);
@@ -112,15 +123,7 @@ pub(super) fn assign(
             && own.header.batch.place == member.first + own.spot.block
             && own.root.members.iter().any(is_listed)
     };
-    // Roots of a time before do not say where a disk is now: the newest of each counts.
-    let own: Vec<Option<&RootFound>> = found
-        .iter()
-        .map(|roots| {
-            let of_set = roots.iter().filter(|found| found.header.batch.set == set);
-            of_set.max_by_key(|found| found.header.batch.number)
-        })
-        .collect();
-    let disk_of = |member: &Member| own.iter().position(|own| own.is_some_and(|own| is_it(own, member)));
+    let disk_of = |member: &Member| own.iter().position(|own| own.as_ref().is_some_and(|own| is_it(own, member)));
     let mut of: Vec<Option<usize>> = root.members.iter().map(disk_of).collect();
     let is_missing =
         |place: usize, of: &[Option<usize>]| of[place].is_none() && root.members[place].state != MemberState::Gone;
@@ -142,12 +145,17 @@ pub(super) fn assign(
         }
     }
     let missing: Vec<usize> = (0..of.len()).filter(|place| is_missing(*place, &of)).collect();
-    match (&blank[..], &missing[..]) {
-        ([disk], [place]) => of[*place] = Some(*disk),
-        (disks, _) => foreign.extend(disks.iter().map(|disk| (media.name(*disk), Foreign::Unknown))),
+    if let ([disk], [place]) = (&blank[..], &missing[..]) {
+        of[*place] = Some(*disk);
+        return Assigned {
+            disks: of,
+            blank: Some(*place),
+            wrong: WrongMembers { set, foreign, ..WrongMembers::default() },
+        };
     }
-    let missing = (0..of.len()).filter(|place| is_missing(*place, &of)).map(|place| root.members[place]).collect();
-    (of, WrongMembers { set, missing, foreign })
+    foreign.extend(blank.iter().map(|disk| (media.name(*disk), Foreign::Unknown)));
+    let missing = missing.into_iter().map(|place| root.members[place]).collect();
+    Assigned { disks: of, blank: None, wrong: WrongMembers { set, missing, foreign } }
 }
 
 /// Blocks of the exposed disk whose newest data may be on a member that is missing.
@@ -190,9 +198,9 @@ pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absen
             continue;
         }
         for extent in extents.iter() {
-            for (lba, place, _) in extent.data() {
-                let member = volume.space.missing_member(place);
-                member.into_iter().for_each(|id| add(Absent { first: lba, blocks: 1, member: Some(id) }));
+            // An extent lies in one zone.
+            if let Some(id) = extent.place.and_then(|place| volume.space.missing_member(place)) {
+                add(Absent { first: extent.lba, blocks: extent.blocks.into(), member: Some(id) });
             }
         }
     }

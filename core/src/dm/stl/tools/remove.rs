@@ -10,7 +10,7 @@ use super::finding::{Finding, Findings};
 use super::format::wipe;
 use super::media::{Media, MediaError, Progress};
 use super::roots::{next_life, next_root};
-use super::volume::Volume;
+use super::volume::{FindError, Volume};
 use super::walk::Walk;
 use crate::dm::stl::checkpoint::encode_root;
 use crate::dm::stl::create::capacity;
@@ -24,7 +24,9 @@ use crate::prelude::*;
 pub enum RemoveError {
     /// A disk failed.
     Media(MediaError),
-    /// There is no volume, or it is not in order: what is wrong.
+    /// There is no volume, or the disks are not its members.
+    Find(FindError),
+    /// The volume is not in order: what is wrong.
     Volume(String),
     /// It has batches that no root covers.
     NotAtRest,
@@ -48,9 +50,10 @@ pub enum RemoveError {
     NotWiped(MediaError),
 }
 
-impl_error!(RemoveError, Media(MediaError), Room(CreateError), |self, f| match self {
+impl_error!(RemoveError, Media(MediaError), Find(FindError), Room(CreateError), |self, f| match self {
     Self::Media(error) => error.fmt(f),
     Self::Volume(what) => f.write_str(what),
+    Self::Find(error) => error.fmt(f),
     Self::NotAtRest => f.write_str("the volume was not put away cleanly: serve it once, and stop the daemon"),
     Self::NotOfSet => f.write_str("it is not of the volume"),
     Self::Other => f.write_str("another disk of the volume is being removed: go on with that first"),
@@ -110,7 +113,7 @@ pub fn plan_removal(media: &mut dyn Media, size: Option<u64>, progress: Progress
 /// The volume of these disks, and which of its devices the last one is.
 fn find(media: &mut dyn Media) -> Result<(Volume, usize), RemoveError> {
     let mut findings = Findings::default();
-    let volume = Volume::find(media, &mut findings).map_err(|error| RemoveError::Volume(error.to_string()))?;
+    let volume = Volume::find(media, &mut findings)?;
     sound(&findings)?;
     let last = media.disks().len() - 1;
     let number = volume.space.disks.iter().position(|disk| *disk == Some(last));

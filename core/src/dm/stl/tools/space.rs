@@ -6,7 +6,7 @@ use crate::dm::stl::format::Member;
 use crate::dm::stl::set::Set;
 use crate::dm::stl::{BLOCK_SECTORS, Pba, ZoneIndex};
 use crate::prelude::*;
-use crate::zone::{Condition, ZoneKind};
+use crate::zone::Condition;
 
 /// The devices of a set, and which of the given disks each is.
 #[derive(Clone, Debug, Default)]
@@ -107,12 +107,8 @@ impl Space {
 
 fn shape(disk: &Disk, number: usize, zone_blocks: u32) -> Shape {
     match disk.zones.get(number) {
-        Some(zone) => Shape {
-            room: (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
-            is_sequential: zone.kind == ZoneKind::Sequential,
-            is_short: zone.len != u64::from(zone_blocks * BLOCK_SECTORS),
-        },
-        None if disk.zones.is_empty() => Shape { room: zone_blocks, ..Shape::default() },
+        Some(zone) => Shape::of(zone, zone_blocks),
+        None if disk.zones.is_empty() => Shape::of_regular(zone_blocks),
         None => Shape::default(),
     }
 }

@@ -5,12 +5,12 @@ use alloc::collections::BTreeSet;
 use super::chain::{Chain, Expected, chain};
 use super::finding::{Finding, Findings};
 use super::media::{Disk, Media, Spot, room_for};
-use super::members::{Foreign, WrongMembers, assign, firsts, set_of_most};
+use super::members::{Assigned, Foreign, WrongMembers, assign, set_of_most};
 use super::space::Space;
 use crate::dm::stl::checkpoint::{leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
-    BatchKind, Checksum, Header, LeafRow, Member, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId,
-    ZoneRow, ZoneUse,
+    BatchKind, Checksum, Header, LeafRow, MemberState, PageRow, Piece, PieceKind, ROOT_BLOCKS, Root, SetId, ZoneRow,
+    ZoneUse,
 };
 use crate::dm::stl::log::UsersZones;
 use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
@@ -70,7 +70,7 @@ pub enum FindError {
     Members(WrongMembers),
 }
 
-impl_error!(FindError, |self, f| match self {
+impl_error!(FindError, None(String), Members(WrongMembers), |self, f| match self {
     Self::None(why) => f.write_str(why),
     Self::Members(wrong) => wrong.fmt(f),
 });
@@ -87,11 +87,8 @@ impl Volume {
     /// # Errors
     /// If no volume is found, or if the disks are not its members.
     pub fn find(media: &mut dyn Media, findings: &mut Findings) -> Result<Self, FindError> {
-        match Self::find_part(media, findings) {
-            Ok((volume, wrong)) if wrong.is_none() => Ok(volume),
-            Ok((_, wrong)) => Err(FindError::Members(wrong)),
-            Err(why) => Err(FindError::None(why)),
-        }
+        let (volume, wrong) = Self::find_part(media, findings)?;
+        if wrong.is_none() { Ok(volume) } else { Err(wrong.into()) }
     }
 
     /// Finds what these disks have of a volume, and which members are missing.
@@ -111,8 +108,8 @@ impl Volume {
             return Err(format!("the volume has zones of {has} blocks, and these disks of {zone_blocks}"));
         }
         let own: Vec<Option<RootFound>> = found.iter().map(|roots| newest_of(roots, &newest)).collect();
-        let (of, mut wrong) = assign(media, &newest, &found);
-        let space = Space::new(zone_blocks, &newest.root.members, of, media.disks());
+        let Assigned { disks, blank, mut wrong } = assign(media, &newest, (&found, &own));
+        let space = Space::new(zone_blocks, &newest.root.members, disks, media.disks());
         tell_roots(&own, &newest, findings);
         let mut volume = Self {
             zones: vec![Some(ZoneRow::default()); space.zones().count()],
@@ -128,44 +125,40 @@ impl Volume {
             space,
         };
         volume.read_tables(media, findings);
-        volume.refuse_blank_and_older(media, &mut wrong);
+        volume.refuse_blank_and_older(media, blank, &mut wrong);
         volume.replay(media, findings);
         Ok((volume, wrong))
     }
 
-    /// Takes disks that are blank, and older copies, for missing members. A blank disk passes as a member without data by the table of zones.
-    fn refuse_blank_and_older(&mut self, media: &mut dyn Media, wrong: &mut WrongMembers) {
-        let newest = self.newest.header.batch.number;
+    /// Takes older copies for missing members, and the disk of the member `blank` if that has data by the table of zones.
+    fn refuse_blank_and_older(&mut self, media: &mut dyn Media, blank: Option<usize>, wrong: &mut WrongMembers) {
+        let (newest, mut disks) = (self.newest.header.batch.number, self.space.disks.clone());
         for (place, member) in self.newest.root.members.iter().enumerate() {
-            let Some(disk) = self.space.disks[place] else { continue };
-            if let Some(own) = &self.of_disks[disk] {
-                let own = own.header.batch.number;
-                if own < newest && self.is_older_copy(media, place) {
-                    wrong.missing.push(*member);
-                    wrong.foreign.push((media.name(disk), Foreign::Older(own, newest)));
-                }
-                continue;
-            }
-            let zones = self.space.set.zones(place);
-            let rows = &self.zones[zones.start.0 as usize..zones.end.0 as usize];
-            let is_row_used =
-                |row: &Option<ZoneRow>| row.is_none_or(|row| matches!(row.used_for, ZoneUse::Full | ZoneUse::Open));
-            let is_used = rows.iter().any(is_row_used);
-            if is_used && firsts(media, disk, self.space.set.zone_blocks()).is_empty() {
-                wrong.missing.push(*member);
-                wrong.foreign.push((media.name(disk), Foreign::Unknown));
-            }
+            let Some(disk) = disks[place] else { continue };
+            let own = self.of_disks[disk].as_ref().map(|own| own.header.batch.number);
+            let why = match own {
+                Some(own) if own < newest && self.is_older_copy(media, place) => Foreign::Older(own, newest),
+                None if blank == Some(place) && self.may_have_data(place) => Foreign::Unknown,
+                _ => continue,
+            };
+            wrong.missing.push(*member);
+            wrong.foreign.push((media.name(disk), why));
+            disks[place] = None;
         }
-        let is_missing = |member: &Member| wrong.missing.contains(member);
-        let of: Vec<Option<usize>> = (self.newest.root.members.iter().zip(&self.space.disks))
-            .map(|(member, disk)| disk.filter(|_| !is_missing(member)))
-            .collect();
-        if of != self.space.disks {
-            self.space = Space::new(self.space.set.zone_blocks(), &self.newest.root.members, of, media.disks());
+        if disks != self.space.disks {
+            self.space = Space::new(self.space.set.zone_blocks(), &self.newest.root.members, disks, media.disks());
         }
     }
 
-    /// True if a zone of a member has not what the newest root names there.
+    /// True if a zone of a member is in use by the table of zones, or if its part of the table is damaged.
+    fn may_have_data(&self, place: usize) -> bool {
+        let zones = self.space.set.zones(place);
+        let is_used =
+            |row: &Option<ZoneRow>| row.is_none_or(|row| matches!(row.used_for, ZoneUse::Full | ZoneUse::Open));
+        self.zones[zones.start.0 as usize..zones.end.0 as usize].iter().any(is_used)
+    }
+
+    /// True if zones of a member lack what the newest root names there.
     fn is_older_copy(&self, media: &mut dyn Media, place: usize) -> bool {
         let zones = self.space.set.zones(place);
         let rows = (zones.start.0..zones.end.0).filter_map(|zone| Some((ZoneIndex(zone), self.zones[zone as usize]?)));
@@ -174,8 +167,8 @@ impl Volume {
                 return false;
             }
             let blocks = stale::HEADER_BLOCKS.min(row.written);
-            let bytes = self.space.read(media, self.space.set.start(*zone), blocks);
-            self.space.pointer(*zone) == 0 || bytes.is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
+            let mut read = || self.space.read(media, self.space.set.start(*zone), blocks);
+            self.space.pointer(*zone) == 0 || read().is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
         };
         stale::witnesses(rows).iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER
     }
