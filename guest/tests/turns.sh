@@ -251,6 +251,42 @@ what_was_synced_with_a_cache_is_there_after_power_cuts_under_the_kernels() {
     _with_a_cache
     _in_turns "${unclean[@]}"
 }
+# _contents: a hash of what the first 120 MiB of $volume hold.
+_contents() { dd if="$volume" bs=1M count=120 iflag=direct status=none | sha256sum; }
+an_older_copy_of_a_disk_is_refused_where_the_kernel_says_nothing() {
+    local copy right written code=0
+    _with_a_cache
+    copy=${others[0]} right=${disks[0]}
+    _volume "${disks[@]}"
+    dd if=/dev/urandom of="$volume" bs=1M count=120 oflag=direct conv=fsync status=none
+    stop_daemon
+    _copied "$right" "$copy"
+    _volume "${disks[@]}"
+    fio --name=again --filename="$volume" --size=120m --rw=randwrite --bs=4m --direct=1 --ioengine=libaio --iodepth=2 --end_fsync=1 \
+        --randseed=7 --output=fio.out
+    written=$(_contents)
+    stop_daemon
+
+    shingle dmz check "$copy" "${disks[1]}" > checked || code=$?
+    same "exit code of the check" "$code" 3
+    grep "is an older copy of itself" checked
+    _volume "$copy" "${disks[1]}"
+    ! dd if="$volume" bs=1M count=1 iflag=direct of=/dev/null 2> /dev/null || { echo "it can be read"; return 1; }
+    grep "is an older copy of itself" log
+    stop_daemon
+
+    # The kernel reads what is not there any more, without an error.
+    dmesg --clear
+    dmsetup create volume --table "0 1 zoned $copy ${disks[1]}"
+    volume=/dev/mapper/volume
+    [ "$(_contents)" != "$written" ] || { echo "the kernel reads what was written"; return 1; }
+    ! dmesg | grep -iE 'error|invalid|failed' || { echo "the kernel says something"; return 1; }
+    dmsetup remove volume
+
+    _volume "$right" "${disks[1]}"
+    same "what was written, with the right disk back" "$(_contents)" "$written"
+    stop_daemon
+}
 dm_zoned_on_a_scsi_disk_keeps_what_was_written() {
     long
     scsi_disk dev_size_mb=128 sector_size=4096 zbc=managed zone_size_mb=4 zone_nr_conv=10

@@ -15,6 +15,7 @@ mod dmz_members;
 mod dmz_repair;
 mod dmz_rules;
 mod dmz_salvage;
+mod dmz_stale;
 mod dmz_start;
 mod dmz_survival;
 mod dmz_volume;

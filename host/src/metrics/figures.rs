@@ -53,6 +53,7 @@ pub(super) const FIGURES: &[Figures] = &[
         gauge("free_random_zones", "dmzoned_free_random_zones", "Those of them that are free"),
         gauge("sequential_zones", "dmzoned_sequential_zones", "Zones that are written in order, those that are kept for reclaim included"),
         gauge("free_sequential_zones", "dmzoned_free_sequential_zones", "Those of them that are free"),
+        gauge("unrecorded_zones", "dmzoned_unrecorded_zones", "Zones that may be written and that the metadata on the disk gives to no chunk"),
         state("policy", "dmzoned_policy", "1 for whose decisions are taken"),
         state("reclaim", "dmzoned_reclaim", "1 for how much reclaim is needed"),
     ] },

@@ -37,6 +37,7 @@ pub(super) async fn reset_zones(shared: Shared, io: Io) {
         let mut state = shared.borrow_mut();
         state.jobs -= 1;
         state.space_freed();
+        state.let_crowd_in();
         state.notify(|signals| &signals.progress);
         state.notify(|signals| &signals.commit);
     }
@@ -75,12 +76,45 @@ pub(super) async fn ask(io: &Io, device: DeviceId, sector: Sector) -> Option<Zon
 
 impl State {
     fn begin_reset(&mut self) -> Option<Vec<SetZone>> {
-        let is_ready = self.readiness == Readiness::Ready && !self.volume.zones.to_reset.is_empty();
-        is_ready.then(|| {
+        if self.readiness != Readiness::Ready {
+            return None;
+        }
+        if self.are_zones_needed() {
+            self.settle_found();
+        }
+        (!self.volume.zones.to_reset.is_empty()).then(|| {
             self.jobs += 1;
             let from = self.volume.zones.to_reset.len().saturating_sub(DEPTH);
             self.volume.zones.to_reset.split_off(from)
         })
+    }
+
+    /// Whether what was found when the metadata was loaded has to become free zones: somebody waits for them, or they are
+    /// to be in order for whoever loads the metadata next, as the volume was changed anyway.
+    fn are_zones_needed(&self) -> bool {
+        let is_short = self.volume.zones.stock().sequential.free == 0;
+        let is_put_away = self.is_suspended && self.counters.commits > 0;
+        let is_awaited = self.is_starved() || !self.crowded.is_empty() || self.is_reclaim_crowded;
+        self.is_changed && is_short || is_put_away || is_awaited || self.guards.gone().reset_unneeded
+    }
+
+    /// Has zones reset that had no owner when the metadata was loaded, and commits what does not hold of the chunks that did
+    /// not fit their zones.
+    fn settle_found(&mut self) {
+        let zones = &mut self.volume.zones;
+        zones.to_reset.append(&mut zones.found_written);
+        while !self.volume.is_crowded()
+            && let Some(chunk) = self.volume.to_settle.pop()
+        {
+            self.volume.mark_all(chunk);
+            self.volume.settle(chunk);
+            self.notify(|signals| &signals.commit);
+        }
+    }
+
+    /// True if no zone or chunk is left that [`Self::settle_found`] has to see to.
+    pub fn has_settled_found(&self) -> bool {
+        self.volume.zones.found_written.is_empty() && self.volume.to_settle.is_empty()
     }
 
     fn reset_done(&mut self, zone: SetZone, is_ok: bool) {
@@ -91,7 +125,8 @@ impl State {
             self.volume.zones.put_free(zone);
         } else {
             // It may be read only or offline: nobody needs it any more, so it is simply not used.
-            (state.role, state.health) = (Role::None, ZoneHealth::ReadOnly);
+            state.health = ZoneHealth::ReadOnly;
+            self.volume.zones.lose(zone);
             self.events += 1;
         }
     }

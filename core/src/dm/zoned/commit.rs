@@ -34,6 +34,8 @@ struct Work {
     blocks: Vec<MetaBlock>,
     /// What they are to be, in runs.
     runs: Result<Vec<(MetaBlock, Data)>, Reason>,
+    /// Zones that it is the first to name.
+    recorded: Vec<SetZone>,
     /// Zones that it lets go.
     leaving: Vec<SetZone>,
     /// Devices with data that is to be durable before.
@@ -56,11 +58,16 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace) {
         state.notify(|signals| &signals.commit);
         // Whoever waits for a zone may have waited only for this.
         state.want_space();
+        state.let_crowd_in();
+        if state.is_suspended {
+            // What was found when the metadata was loaded is settled now that something has changed.
+            state.notify(|signals| &signals.clean);
+        }
     }
 }
 
 async fn commit(shared: &Shared, disks: &Disks, work: Work) {
-    let Work { blocks, runs, leaving, unflushed, waiters } = work;
+    let Work { blocks, runs, recorded, leaving, unflushed, waiters } = work;
     if blocks.is_empty() && leaving.is_empty() {
         let flushed = flush(disks, &unflushed).await;
         let mut state = shared.borrow_mut();
@@ -95,7 +102,10 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
         state.answer(waiters, &done);
     }
     match &done {
-        Ok(()) => state.commit_done(&leaving, blocks.len()),
+        Ok(()) => {
+            state.volume.zones.record(&recorded);
+            state.commit_done(&leaving, blocks.len());
+        }
         Err(reason) => state.commit_failed(leaving, (may_count, reason)),
     }
 }
@@ -193,9 +203,10 @@ impl State {
                 let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
                 let is_due = self.is_commit_due || self.is_suspended || self.is_starved() && self.jobs == 0;
                 let frees = self.is_starved() && !self.volume.zones.leaving.is_empty();
+                let records = self.volume.zones.has_to_record();
                 // Data alone stays in the caches of the devices until somebody asks, or nobody will be left to ask.
                 let is_last = self.is_suspended && self.volume.zones.is_volatile();
-                !self.flushes.is_empty() || is_last || has_changes && (is_due || frees)
+                !self.flushes.is_empty() || is_last || has_changes && (is_due || frees || records)
             }
             Readiness::ReadOnly(_) => !self.flushes.is_empty(),
             _ => false,
@@ -219,6 +230,7 @@ impl State {
         Some(Work {
             runs: self.encode(&blocks),
             blocks,
+            recorded: if is_read_only { Vec::new() } else { self.volume.zones.begin_record() },
             leaving: if is_read_only { Vec::new() } else { core::mem::take(&mut self.volume.zones.leaving) },
             unflushed,
             waiters: core::mem::take(&mut self.flushes),

@@ -153,6 +153,7 @@ impl Zoned {
             state.notify(|signals| &signals.progress);
             state.notify(|signals| &signals.commit);
             state.notify(|signals| &signals.reclaim);
+            state.notify(|signals| &signals.clean);
         }
         self.pump(cx);
     }
@@ -327,7 +328,7 @@ impl BlockDevice for Zoned {
         let state = self.shared.borrow();
         state.counters.list().for_each(|(name, count)| visit(name, Figure::Count(count)));
         visit("amplification", Figure::Ratio(state.counters.amplification()));
-        visit("waiting_writes", Figure::Count((state.paced.len() + state.starved.len()) as u64));
+        visit("waiting_writes", Figure::Count((state.paced.len() + state.starved.len() + state.crowded.len()) as u64));
         let zones = &state.volume.zones;
         let pools = [
             (ZoneClass::Cache, ["cache_zones", "free_cache_zones"]),
@@ -341,6 +342,7 @@ impl BlockDevice for Zoned {
                 .zip([pool.total, pool.free])
                 .for_each(|(name, count)| visit(name, Figure::Count(count.into())));
         }
+        visit("unrecorded_zones", Figure::Count(zones.unrecorded.into()));
         visit("policy", Figure::Word(state.knobs.style.name()));
         visit("reclaim", Figure::Word(state.urgency.name()));
     }
@@ -366,6 +368,7 @@ impl BlockDevice for Zoned {
                 let mut state = self.shared.borrow_mut();
                 let pairs = pairs.chunks(2).map(|pair| (pair[0], pair[1]));
                 state.knobs.set_all(pairs).map_err(|error| MessageError(format!("{error}")))?;
+                state.volume.zones.most_unrecorded = state.knobs.unrecorded_zones;
                 state.notify(|signals| &signals.reclaim);
                 String::new()
             }
@@ -397,19 +400,24 @@ impl State {
         let is_clean =
             self.volume.dirty.is_empty() && self.volume.zones.is_settled() && !self.volume.zones.is_volatile();
         let gave_up = self.readiness != Readiness::Ready && self.readiness != Readiness::Loading;
+        // What was found when the metadata was loaded stays as it is if the volume was not changed since.
+        let is_clean = is_clean && (self.has_settled_found() || self.counters.commits == 0);
         let is_quiet = self.jobs == 0 && !self.is_committing && self.flushes.is_empty();
         is_quiet && (is_clean || gave_up) && !self.volume.zones.is_written_somewhere()
     }
 
     /// Whether reclaim could ever have something to do.
     fn may_reclaim(&self) -> bool {
+        if !self.is_changed {
+            return false;
+        }
         let stock = self.volume.zones.stock();
         let pool = if self.volume.zones.has_cache { stock.cache } else { stock.random };
         pool.free < pool.total && !self.is_reclaimed
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
-        let early = self.early.iter().chain(&self.starved).chain(&self.back);
+        let early = self.early.iter().chain(&self.starved).chain(&self.crowded).chain(&self.back);
         let paced = self.paced.iter().map(|(_, bio)| bio);
         let flushes = self.flushes.iter().map(|(bio, _)| bio);
         let busy = self.volume.busy.values().flat_map(|busy| busy.waiting.iter().chain(&busy.held));

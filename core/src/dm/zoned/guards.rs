@@ -21,6 +21,12 @@ pub struct Sabotage {
     pub trust_bits_at_load: bool,
     /// The same for the pointer that it has after a write failed.
     pub trust_bits_after_failure: bool,
+    /// A set is used although one of its disks is an older copy.
+    pub older_copies: bool,
+    /// Zones without an owner are reset before zones are needed.
+    pub reset_unneeded: bool,
+    /// The number of unrecorded zones has no bound.
+    pub unrecorded_unbound: bool,
     /// A copy counts for blocks to which a write failed meanwhile.
     pub trust_copy_after_failure: bool,
 }

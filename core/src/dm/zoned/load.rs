@@ -10,6 +10,7 @@ use super::format::{
 use super::guards::Guards;
 use super::resync::{Comparison, resync};
 use super::sets::Sets;
+use super::stale::Misfits;
 use super::state::{Readiness, Shared, State};
 use super::transfer::Disks;
 use super::volume::Volume;
@@ -30,6 +31,8 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Zones asked for in one report.
 const REPORT: usize = 4096;
+/// The advice for a set of which a disk is an older copy.
+const OLDER_COPY_ADVICE: &str = "find the right disk, or see what `shingle dmz check` says";
 
 /// A volume whose metadata is not loaded yet.
 pub(super) fn blank(space: &ZoneSpace, below: &[DeviceId], devices: &[Limits]) -> Result<State, Reason> {
@@ -58,6 +61,7 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
             if guards.gone().trust_caches_at_load {
                 volume.zones.members.iter_mut().for_each(|member| member.is_unflushed = false);
             }
+            volume.zones.most_unrecorded = state.knobs.unrecorded_zones;
             state.volume = volume;
             state.sets = Some(sets);
             state.readiness = reason.map_or(Readiness::Ready, Readiness::ReadOnly);
@@ -127,6 +131,10 @@ impl Loader {
         }
         let is_read_only = self.disks.members.iter().any(|member| member.limits.read_only);
         let (mut volume, trouble) = reading.judged();
+        if trouble.is_none() && !self.guards.gone().older_copies {
+            let misfits = misfits(&volume, &self.disks.space, &layout);
+            misfits.older_copy().map_or(Ok(()), |copy| Err(format!("{copy}: {OLDER_COPY_ADVICE}")))?;
+        }
         // Not before all of it is known to be good: the other set may be all that is left.
         let may_write = !is_read_only && self.stranger.is_none() && !self.guards.gone().no_resync;
         let resyncs = may_write && (trouble.is_none() || self.guards.gone().resync_unjudged);
@@ -353,38 +361,59 @@ impl Reading {
     }
 }
 
+/// Zones whose write pointers do not fit the mapping.
+fn misfits(volume: &Volume, space: &ZoneSpace, layout: &Layout) -> Misfits {
+    let mut misfits = Misfits::none(space);
+    for (zone, state) in volume.zones.all.numbered() {
+        let is_sequential = state.class == ZoneClass::Sequential && state.health == ZoneHealth::Good;
+        match state.role {
+            _ if !is_sequential || layout.is_metadata(space, zone) => {}
+            Role::None if state.wp > Block::FIRST => misfits.count_without_owner(space, zone),
+            Role::Data(_) if state.valid.end() > state.wp => misfits.count_cut_short(space, zone),
+            _ => {}
+        }
+    }
+    misfits
+}
+
 /// Makes what was read fit what the disks report, and finds the free zones.
+///
+/// This changes nothing on the disks, and does not call for a commit, as one of the disks can be an older copy which is not
+/// told by [`super::stale`]: until the volume is written, all that the right disk leads to has to stay.
 fn settle(volume: &mut Volume, sets: &Sets, (space, guards): (&ZoneSpace, Guards)) {
     for zone in volume.zones.all.numbers() {
         let state = &volume.zones.all[zone];
         let is_usable = state.health == ZoneHealth::Good && !sets.layout.is_metadata(space, zone);
-        let (role, wp, health) = (state.role, state.wp, state.health);
-        let is_sequential = state.class == ZoneClass::Sequential;
+        let is_written = state.class == ZoneClass::Sequential && state.wp > Block::FIRST;
+        let is_free = state.role == Role::None;
         if is_usable {
             volume.zones.count(zone);
         }
-        match role {
-            // What is in a zone that went offline is lost, and reading it has to fail: it stays valid.
-            Role::Data(chunk)
-                if is_sequential && health != ZoneHealth::Offline && !guards.gone().trust_bits_at_load =>
-            {
-                // What lies behind the write pointer is gone, whatever the bits say: a kernel that lost power may have committed
-                // them before the data was durable.
-                volume.invalidate(chunk, zone, &(wp..Block(space.zone_blocks())));
-            }
-            Role::None if is_usable => {
-                volume.zones.leave(zone);
-            }
-            _ => {}
+        match (is_usable && is_free, is_written) {
+            (true, true) => volume.zones.keep_written(zone),
+            (true, false) => volume.zones.put_free(zone),
+            (false, _) => {}
         }
     }
     for chunk in volume.chunks.numbers() {
         let MapEntry { dzone, bzone } = volume.chunks[chunk].entry;
+        let mut removed = 0;
+        if dzone != NO_ZONE && !guards.gone().trust_bits_at_load {
+            let data = &mut volume.zones.all[dzone];
+            // What is in a zone that went offline is lost, and reading it has to fail: it stays valid. What lies behind a write
+            // pointer is gone, whatever the bits say: a kernel that lost power may have committed them before the data was durable.
+            if data.class == ZoneClass::Sequential && data.health != ZoneHealth::Offline {
+                removed += data.valid.remove(data.wp..Block(space.zone_blocks()));
+            }
+        }
         if dzone != NO_ZONE && bzone != NO_ZONE {
             // The kernel reads such a block from the data zone.
             let in_data = volume.zones.all[dzone].valid.clone();
-            in_data.runs(Block::all(space.zone_blocks())).for_each(|run| volume.invalidate(chunk, bzone, &run));
+            let in_buffer = &mut volume.zones.all[bzone].valid;
+            removed += in_data.runs(Block::all(space.zone_blocks())).map(|run| in_buffer.remove(run)).sum::<u32>();
         }
-        volume.settle(chunk);
+        if removed > 0 || volume.has_spent(chunk) {
+            volume.to_settle.push(chunk);
+        }
     }
 }

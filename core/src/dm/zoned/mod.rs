@@ -19,6 +19,7 @@ mod resync;
 mod route;
 mod sets;
 mod space;
+mod stale;
 mod state;
 mod table;
 mod transfer;

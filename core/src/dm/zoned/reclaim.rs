@@ -387,7 +387,12 @@ impl State {
         self.urgency = urgency(&self.knobs, &stock, idle_for, self.urgency);
         let asked = if self.is_reclaim_wanted { self.urgency.max(Urgency::Urgent) } else { self.urgency };
         let asked = if self.is_starved() { Urgency::Emergency } else { asked };
-        if asked == Urgency::None {
+        if asked == Urgency::None || !self.is_changed && !self.is_reclaim_wanted {
+            return None;
+        }
+        if self.volume.is_crowded() {
+            self.is_reclaim_crowded = true;
+            self.notify(|signals| &signals.clean);
             return None;
         }
         let picked = {
@@ -446,6 +451,7 @@ impl State {
             choose(&self.knobs, &stock, Urgency::Emergency, candidates).is_some()
         };
         !zones.is_settled()
+            || !self.has_settled_found()
             || zones.is_read_somewhere()
             || zones.is_awaited_somewhere()
             || zones.all.iter().any(|zone| zone.writes > 0)

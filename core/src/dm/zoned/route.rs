@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::device::{COMMIT, FILL, HELD, OVERWRITE, PACE, READ, WRITE};
-use super::format::NO_ZONE;
+use super::format::{MapEntry, NO_ZONE};
 use super::policy::{Ahead, EarlyWrite, Place, Style, place_ahead, place_first};
 use super::state::{Readiness, State, Then, ZEROES};
 use super::volume::Write;
@@ -36,6 +36,8 @@ enum Goal {
     Filled(SetZone, u32),
     /// Nowhere yet: it waits for a free zone.
     Starve,
+    /// Nowhere yet: it waits until fewer zones are unrecorded.
+    Crowd,
     /// It is held back, because what comes before it may be on its way.
     Hold,
     /// Nowhere.
@@ -47,6 +49,7 @@ impl State {
     pub fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         self.last_io = cx.now();
         self.is_reclaimed &= !bio.op.is_write();
+        self.is_changed |= bio.op.is_write();
         match (&self.readiness, bio.op) {
             (Readiness::Failed(why), _) => cx.fail(bio, Reason::VolumeFailed(why.as_str().into())),
             (Readiness::Unloaded | Readiness::Loading, _) if bio.flags.has(Flags::NOWAIT) => {
@@ -208,11 +211,13 @@ impl State {
                 self.send(bio, (chunk, zone, blocks), look, cx);
             }
             Goal::Hold => self.hold(bio, chunk, cx),
+            Goal::Crowd => self.wait_in_crowd(bio, cx),
             Goal::Starve if bio.flags.has(Flags::NOWAIT) => cx.fail(bio, Reason::WouldWait("no zone is free")),
             Goal::Starve => {
                 self.starved.push_back(bio);
                 self.notify(|signals| &signals.reclaim);
                 self.notify(|signals| &signals.commit);
+                self.notify(|signals| &signals.clean);
             }
             Goal::Fail(reason) => cx.fail(bio, reason),
         }
@@ -252,15 +257,23 @@ impl State {
             Style::Shingle => place_first(&self.knobs, &stock, blocks.start, len),
         };
         let spare = stock.sequential.free > 0;
+        let is_crowded = self.volume.is_crowded();
         let taken = match place {
+            Place::Sequential if spare && is_crowded => return Goal::Crowd,
             Place::Sequential if spare => self.volume.take_sequential(),
             _ => self.take_buffer(),
         };
         // When one kind is used up the other will do, at the cost of zeroes in front.
         let other = || (self.knobs.style == Style::Shingle && spare && blocks.start == Block::FIRST).then_some(());
+        if taken.is_none() && other().is_some() && is_crowded {
+            return Goal::Crowd;
+        }
         let Some(zone) = taken.or_else(|| other().and_then(|()| self.volume.take_sequential())) else {
             return Goal::Starve;
         };
+        if self.volume.zones.has_to_record() {
+            self.notify(|signals| &signals.commit);
+        }
         self.volume.map(chunk, zone);
         self.notify(|signals| &signals.reclaim);
         match blocks.start {
@@ -486,6 +499,8 @@ impl State {
         if self.volume.chunks[chunk].is_busy && (self.interrupts(chunk) || self.volume.make_busy(chunk).holds_writes())
         {
             self.wait_for(chunk, bio, cx);
+        } else if self.volume.is_crowded() && self.volume.chunks[chunk].entry != MapEntry::UNMAPPED {
+            self.wait_in_crowd(bio, cx);
         } else {
             self.volume.discard(chunk, &blocks);
             self.time_commit(cx);
@@ -564,6 +579,9 @@ impl State {
         self.after_write(write.zone, status);
         self.volume.settle(write.chunk);
         self.want_space();
+        if self.volume.zones.has_to_record() {
+            self.notify(|signals| &signals.commit);
+        }
         if self.jobs > 0 && self.volume.zones.all[write.zone].writes == 0 {
             self.notify(|signals| &signals.progress);
         }

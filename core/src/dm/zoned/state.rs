@@ -11,7 +11,7 @@ use super::sets::Sets;
 use super::transfer::memory;
 use super::volume::Volume;
 use super::{BLOCK_BYTES, ChunkNo};
-use crate::block::{Bio, Data, Reason, Status};
+use crate::block::{Bio, Cx, Data, Flags, Reason, Status};
 pub(super) use crate::dm::readiness::Readiness;
 use crate::prelude::*;
 use crate::task::Signal;
@@ -115,6 +115,8 @@ pub(super) struct State {
     pub early: VecDeque<Box<Bio>>,
     /// Writes that wait for a free zone.
     pub starved: VecDeque<Box<Bio>>,
+    /// Bios that wait until fewer zones are unrecorded: writes that need a zone, and discards that let one go.
+    pub crowded: VecDeque<Box<Bio>>,
     /// Writes that wait for their time.
     pub paced: VecDeque<(Instant, Box<Bio>)>,
     /// Bios that wait for the next commit.
@@ -147,6 +149,11 @@ pub(super) struct State {
     pub has_lost: bool,
     pub urgency: Urgency,
     pub guards: Guards,
+    /// A host has written or discarded something since the metadata was loaded. Until then nothing is changed on the disks,
+    /// as one of them can be an older copy.
+    pub is_changed: bool,
+    /// Reclaim waits until fewer zones are unrecorded.
+    pub is_reclaim_crowded: bool,
     /// Somebody asked for reclaim whatever the policy says.
     pub is_reclaim_wanted: bool,
     /// There was nothing to reclaim when it was idle, and nobody has written since.
@@ -177,6 +184,7 @@ impl State {
             is_notified: false,
             early: VecDeque::new(),
             starved: VecDeque::new(),
+            crowded: VecDeque::new(),
             paced: VecDeque::new(),
             flushes: Vec::new(),
             back: VecDeque::new(),
@@ -194,6 +202,8 @@ impl State {
             has_lost: false,
             urgency: Urgency::None,
             guards: Guards::default(),
+            is_changed: false,
+            is_reclaim_crowded: false,
             is_reclaim_wanted: false,
             is_reclaimed: false,
             resting: BTreeMap::new(),
@@ -216,7 +226,8 @@ impl State {
             self.readiness = Readiness::ReadOnly(why);
             self.has_lost = true;
             self.events += 1;
-            let waiting = self.starved.drain(..).chain(self.paced.drain(..).map(|(_, bio)| bio));
+            let waiting =
+                self.starved.drain(..).chain(self.crowded.drain(..)).chain(self.paced.drain(..).map(|(_, bio)| bio));
             self.back.extend(waiting);
             self.notify(|signals| &signals.progress);
             self.notify(|signals| &signals.commit);
@@ -235,6 +246,25 @@ impl State {
     pub fn space_freed(&mut self) {
         self.back.append(&mut self.starved);
         self.notify(|signals| &signals.reclaim);
+    }
+
+    /// Fewer zones may be unrecorded: bios that wait for that try again.
+    pub fn let_crowd_in(&mut self) {
+        if !self.volume.is_crowded() {
+            self.back.append(&mut self.crowded);
+            self.is_reclaim_crowded = false;
+            self.notify(|signals| &signals.reclaim);
+        }
+    }
+
+    /// Has `bio` wait until fewer zones are unrecorded.
+    pub fn wait_in_crowd(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        if bio.flags.has(Flags::NOWAIT) {
+            return cx.fail(bio, Reason::WouldWait("zones have to be reset first"));
+        }
+        self.crowded.push_back(bio);
+        self.notify(|signals| &signals.clean);
+        self.notify(|signals| &signals.commit);
     }
 
     /// Lets the bios that wait for `chunk` try again.

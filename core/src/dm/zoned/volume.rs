@@ -96,6 +96,9 @@ pub(super) struct Volume {
     pub random_freed: u32,
     /// Those of them that take buffers.
     pub buffers_freed: u32,
+    /// Chunks of which not all bits held as the metadata was loaded, or with zones in which nothing was valid. That is
+    /// committed, and the zones are given up, when zones are needed.
+    pub to_settle: Vec<ChunkNo>,
     pub guards: Guards,
 }
 
@@ -112,6 +115,7 @@ impl Volume {
             dirty: DirtyBlocks::new(metadata_blocks),
             random_freed: 0,
             buffers_freed: 0,
+            to_settle: Vec::new(),
             guards: Guards::default(),
         }
     }
@@ -165,6 +169,14 @@ impl Volume {
         self.places.bits(zone, blocks).for_each(|block| self.dirty.mark(block));
     }
 
+    /// Notes that all that is known of the zones of `chunk` may have changed.
+    pub fn mark_all(&mut self, chunk: ChunkNo) {
+        let MapEntry { dzone, bzone } = self.chunks[chunk].entry;
+        let all = Block::all(self.zones.zone_blocks);
+        [dzone, bzone].into_iter().filter(|zone| *zone != NO_ZONE).for_each(|zone| self.mark_bits(zone, &all));
+        self.mark_entry(chunk);
+    }
+
     /// Whether the disk knows all of these blocks of `chunk` in `zone`.
     pub fn is_durable(&self, chunk: ChunkNo, zone: SetZone, blocks: &Range<Block>) -> bool {
         let is_clean = |block| self.dirty.is_clean(block);
@@ -193,6 +205,8 @@ impl Volume {
             let is_empty = valid.is_empty();
             self.mark_bits(zone, blocks);
             if is_empty {
+                // The next commit does not name it, see `entry_to_commit`.
+                self.zones.set_unrecorded(zone, true);
                 self.mark_entry(chunk);
             }
         }
@@ -268,6 +282,12 @@ impl Volume {
         }
     }
 
+    /// True if `chunk` has a zone in which nothing is valid.
+    pub fn has_spent(&self, chunk: ChunkNo) -> bool {
+        let MapEntry { dzone, bzone } = self.chunks[chunk].entry;
+        [dzone, bzone].into_iter().any(|zone| zone != NO_ZONE && self.is_spent(zone))
+    }
+
     fn is_spent(&self, zone: SetZone) -> bool {
         let state = &self.zones.all[zone];
         state.valid.is_empty() && state.writes == 0 && !state.is_suspect
@@ -278,6 +298,8 @@ impl Volume {
         let buffering = self.zones.buffering();
         let state = &mut self.zones.all[zone];
         state.role = Role::Leaving;
+        self.zones.set_unrecorded(zone, true);
+        let state = &mut self.zones.all[zone];
         self.random_freed += u32::from(state.class != ZoneClass::Sequential);
         self.buffers_freed += u32::from(state.class == buffering);
         debug_assert_eq!(state.writes, 0, "zone {zone} is given up while it is written");
@@ -318,6 +340,11 @@ impl Volume {
                 }
             }
         }
+    }
+
+    /// True if as many zones are unrecorded as may be.
+    pub fn is_crowded(&self) -> bool {
+        self.zones.is_crowded() && !self.guards.gone().unrecorded_unbound
     }
 
     /// A zone for first writes and rewrites.

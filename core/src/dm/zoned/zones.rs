@@ -1,4 +1,9 @@
 //! The zones of a set while it is used: what each is for, and which are free.
+//!
+//! A sequential zone is *unrecorded* while it may be written and the metadata on the disk names no chunk for it: a chunk
+//! or a copy took it since the last commit, or a commit let it go and it is not reset yet. A power cut leaves such zones
+//! behind as written zones without an owner. Their number is bounded ([`Zones::most_unrecorded`]), so a set with more of
+//! them has a disk that is an older copy of itself ([`super::stale`]).
 
 use alloc::collections::VecDeque;
 
@@ -10,6 +15,9 @@ use crate::prelude::*;
 use crate::sector::Sector;
 use crate::time::Instant;
 use crate::zone::ZoneNo;
+
+/// The upper bound of [`Zones::most_unrecorded`], by which [`super::stale`] judges what a power cut has left.
+pub(super) const MOST_UNRECORDED: u32 = 6;
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub(super) struct ZoneState {
     pub wp: Block,
     /// A write failed: where the next one goes is not known.
     pub is_suspect: bool,
+    /// True if it is sequential, may be written, and the metadata on the disk may name no chunk for it.
+    pub is_unrecorded: bool,
     /// Blocks that hold data of the chunk.
     pub valid: ValidBlocks,
     /// Bios that read or write it.
@@ -82,6 +92,16 @@ pub(super) struct Zones {
     pub leaving: Vec<SetZone>,
     /// Zones that a commit let go and that have to be emptied.
     pub to_reset: Vec<SetZone>,
+    /// Zones that were written and had no owner as the metadata was loaded. They are reset when zones are needed: if a
+    /// disk is an older copy of itself, they can hold data.
+    pub found_written: Vec<SetZone>,
+    /// The number of unrecorded zones, those of `found_written` included.
+    pub unrecorded: u32,
+    /// The number of unrecorded zones from which on writes that need another one, copies and discards wait for a commit and
+    /// for resets. Writes in flight and one copy for each device can still add some.
+    pub most_unrecorded: u32,
+    /// Zones of chunks and copies that became unrecorded since the last commit, and maybe others.
+    taken: Vec<SetZone>,
     uses: u64,
 }
 
@@ -98,6 +118,7 @@ impl Zones {
                 start,
                 wp: info.wp,
                 is_suspect: false,
+                is_unrecorded: false,
                 valid: ValidBlocks::new(zone_blocks),
                 in_flight: 0,
                 writes: 0,
@@ -117,6 +138,10 @@ impl Zones {
             reserve,
             leaving: Vec::new(),
             to_reset: Vec::new(),
+            found_written: Vec::new(),
+            unrecorded: 0,
+            most_unrecorded: MOST_UNRECORDED,
+            taken: Vec::new(),
             uses: 0,
         }
     }
@@ -141,6 +166,7 @@ impl Zones {
         debug_assert!(state.valid.is_empty() && state.in_flight == 0);
         state.role = Role::Free;
         let (class, member) = (state.class, state.member);
+        self.set_unrecorded(zone, false);
         let list = self.list(class, member);
         self.free[list].push_back(zone);
     }
@@ -155,7 +181,56 @@ impl Zones {
         let lists = self.members.numbers().map(|member| self.list(class, member));
         let own = member.map(|member| self.list(class, member)).filter(|list| !self.free[*list].is_empty());
         let list = own.or_else(|| lists.max_by_key(|list| self.free[*list].len()))?;
-        self.free[list].pop_front()
+        let zone = self.free[list].pop_front()?;
+        self.set_unrecorded(zone, true);
+        Some(zone)
+    }
+
+    /// Notes whether `zone` is unrecorded; a zone that is not sequential never is.
+    pub fn set_unrecorded(&mut self, zone: SetZone, is_unrecorded: bool) {
+        let state = &mut self.all[zone];
+        if state.class != ZoneClass::Sequential || state.is_unrecorded == is_unrecorded {
+            return;
+        }
+        state.is_unrecorded = is_unrecorded;
+        if is_unrecorded {
+            self.unrecorded += 1;
+            self.taken.push(zone);
+        } else {
+            self.unrecorded -= 1;
+        }
+    }
+
+    /// True if as many zones are unrecorded as may be.
+    pub fn is_crowded(&self) -> bool {
+        self.unrecorded >= self.most_unrecorded
+    }
+
+    /// True if half as many zones are unrecorded as may be, and a commit now would lower their number.
+    pub fn has_to_record(&self) -> bool {
+        self.unrecorded >= self.most_unrecorded / 2
+            && (self.taken.iter().any(|zone| self.is_recordable(*zone))
+                || self.leaving.iter().any(|zone| self.is_sequential(*zone)))
+    }
+
+    /// True if a commit that begins now is the first to name `zone`.
+    fn is_recordable(&self, zone: SetZone) -> bool {
+        let state = &self.all[zone];
+        state.is_unrecorded && matches!(state.role, Role::Data(_) | Role::Buffer(_)) && !state.valid.is_empty()
+    }
+
+    /// The unrecorded zones that a commit that begins now names.
+    pub fn begin_record(&mut self) -> Vec<SetZone> {
+        let taken = core::mem::take(&mut self.taken);
+        self.taken = taken.into_iter().filter(|zone| self.all[*zone].is_unrecorded).collect();
+        self.taken.iter().copied().filter(|zone| self.is_recordable(*zone)).collect()
+    }
+
+    /// The commit that names these zones is durable. One that was emptied meanwhile will not be named by the next.
+    pub fn record(&mut self, zones: &[SetZone]) {
+        for zone in zones.iter().filter(|zone| self.is_recordable(**zone)).copied().collect::<Vec<_>>() {
+            self.set_unrecorded(zone, false);
+        }
     }
 
     /// Free and all zones of `class` on device `member`.
@@ -183,7 +258,7 @@ impl Zones {
             sequential: Pool { free: sequential.free - reserve, total: sequential.total.saturating_sub(self.reserve) },
             reserve,
             zone_blocks: self.zone_blocks,
-            leaving: (self.leaving.len() + self.to_reset.len()) as u32,
+            leaving: (self.leaving.len() + self.to_reset.len() + self.found_written.len()) as u32,
         }
     }
 
@@ -274,11 +349,24 @@ impl Zones {
         self.all[zone].in_flight == 0 && self.let_go(zone)
     }
 
+    /// Keeps a zone without an owner that was written before the metadata was loaded, until zones are needed.
+    pub fn keep_written(&mut self, zone: SetZone) {
+        self.all[zone].role = Role::Left;
+        self.set_unrecorded(zone, true);
+        self.found_written.push(zone);
+    }
+
+    /// Does without a zone from now on.
+    pub fn lose(&mut self, zone: SetZone) {
+        self.all[zone].role = Role::None;
+        self.set_unrecorded(zone, false);
+    }
+
     fn let_go(&mut self, zone: SetZone) -> bool {
         let state = &self.all[zone];
         let is_usable = state.health == ZoneHealth::Good;
         match state.class {
-            _ if !is_usable => self.all[zone].role = Role::None,
+            _ if !is_usable => self.lose(zone),
             ZoneClass::Sequential if state.wp > Block::FIRST || state.is_suspect => self.to_reset.push(zone),
             _ => self.put_free(zone),
         }

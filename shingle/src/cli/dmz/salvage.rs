@@ -110,6 +110,10 @@ fn losses_json(lost: &[Loss]) -> Value {
 
 fn loss_json(loss: &Loss) -> Value {
     let mut value = match loss {
+        Loss::OlderCopy(copy) => {
+            let devices: Vec<u32> = copy.suspects.iter().map(|member| member.0).collect();
+            json!({"what": "older-copy", "devices": devices})
+        }
         Loss::Superblocks(_) => json!({"what": "superblocks"}),
         Loss::Entries { first, count, .. } => json!({"what": "mapping", "chunk": first.0, "chunks": count}),
         Loss::Entry(problem) => json!({"what": "mapping", "chunk": problem.chunk.0, "chunks": 1}),

@@ -21,7 +21,7 @@ use shingle_core::dm::zoned::Block;
 use shingle_core::dm::zoned::Sabotage;
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Zoned;
-use shingle_core::dm::zoned::check::check;
+use shingle_core::dm::zoned::check::{Finding, check};
 use shingle_core::dm::zoned::format::{self, FormatOptions, Label, Media as _};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::PlugOptions;
@@ -101,9 +101,17 @@ impl Kind for DmZoned {
         Ok(())
     }
 
-    fn check(&self, drives: &mut Drives) -> Result<(), String> {
+    fn version(&self, drives: &mut Drives) -> Option<u64> {
+        let sets = format::Sets::find(&mut drives.media().ok()?).ok()?;
+        Some(sets.superblock.generation)
+    }
+
+    fn check(&self, drives: &mut Drives, version: Option<u64>) -> Result<(), String> {
         let report = check(&mut drives.media()?, &mut |_, _| ());
-        let errors = report.findings.iter().filter(|found| found.is_error());
+        // What a power cut leaves stays as it is until something changes.
+        let is_changed = report.sets.as_ref().map(|sets| sets.superblock.generation) != version;
+        let is_left = |found: &Finding| matches!(found, Finding::NotReset { .. } | Finding::PastWp { .. });
+        let errors = report.findings.iter().filter(|found| found.is_error() && (is_changed || !is_left(found)));
         let errors: Vec<String> = errors.map(ToString::to_string).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
@@ -118,7 +126,7 @@ const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy
     set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
     set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
     set piece_blocks 3, set gap_blocks 0, set duty_percent 50, \
-    set stream_percent 60";
+    set stream_percent 60, set unrecorded_zones 2, set unrecorded_zones 4";
 
 /// Makes a set of the disks. Returns the blocks of its volume.
 fn make_set(drives: &mut Drives, choices: &mut Choices) -> Result<u32, String> {

@@ -46,12 +46,18 @@ pub(super) trait Kind {
         Ok(())
     }
 
-    /// Looks at what a clean stop has left.
+    /// A number that rises with each change of the volume's metadata; `None` if nothing depends on it.
+    fn version(&self, drives: &mut Drives) -> Option<u64> {
+        let _ = drives;
+        None
+    }
+
+    /// Looks at what a clean stop has left, where a life began with `version`.
     ///
     /// # Errors
     /// What is wrong with it.
-    fn check(&self, drives: &mut Drives) -> Result<(), String> {
-        let _ = drives;
+    fn check(&self, drives: &mut Drives, version: Option<u64>) -> Result<(), String> {
+        let _ = (drives, version);
         Ok(())
     }
 

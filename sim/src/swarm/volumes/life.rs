@@ -106,6 +106,8 @@ struct Scene<'r, 's> {
     /// Commands so far.
     seen: u64,
     cut: Option<Cut>,
+    /// The version of the metadata at its start.
+    version: Option<u64>,
 }
 
 impl Run<'_> {
@@ -123,6 +125,8 @@ impl Run<'_> {
         if let Some(media) = media.as_ref().filter(|_| !life.is_new) {
             self.read_by_format(life.number, media, shared)?;
         }
+        let before = bare(self.scenario, media.clone(), &mut choices.rng().clone());
+        let version = before.ok().and_then(|mut drives| self.kind.version(&mut drives));
         let built = Machine::build(self, media, shared, &mut choices.fork("machine", 0));
         let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
         let (stack, machine) = built.map_err(broken)?;
@@ -131,7 +135,7 @@ impl Run<'_> {
             (ledger.machine, ledger.pause, ledger.is_dark) = (machine.clone(), Instant::ZERO, false);
         }
         let (mut world, mut draws) = (World::new(stack), choices.fork("users", 0));
-        let mut scene = Scene { machine, life: *life, shared, choices, seen: 0, cut: None };
+        let mut scene = Scene { machine, life: *life, shared, choices, seen: 0, cut: None, version };
         let stopped = self.phases(&mut world, &mut scene, &mut draws)?;
         self.report.virtual_time.0 += world.now().0;
         self.report.faults += scene.machine.faults(&world.stack);
@@ -188,7 +192,7 @@ impl Run<'_> {
             let checked = bare(self.scenario, Some(stopped.clone()), draws.rng());
             let checked = checked.and_then(|mut drives| {
                 drives.used = Removal::stays(shared.borrow().removal.as_ref(), drives.disks.len());
-                self.kind.check(&mut drives)
+                self.kind.check(&mut drives, scene.version)
             });
             checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
         }

@@ -155,7 +155,7 @@ impl Kind for Stl {
         if self.over.is_some() { Ok(()) } else { stl_reader::read(drives, volume) }
     }
 
-    fn check(&self, drives: &mut Drives) -> Result<(), String> {
+    fn check(&self, drives: &mut Drives, _: Option<u64>) -> Result<(), String> {
         if self.over.is_some() { Ok(()) } else { stl_reader::check_and_salvage(drives) }
     }
 }

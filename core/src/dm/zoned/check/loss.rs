@@ -1,11 +1,15 @@
 //! What is not there any more, in neither copy.
 
 use crate::dm::zoned::format::{LoadError, MappingProblem, MediaError};
+use crate::dm::zoned::stale::OlderCopy;
 use crate::dm::zoned::{ChunkNo, SetZone};
 
 /// Something that was lost, or is only assumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
+    /// A disk is an older copy of itself: what was written since is on the right disk, and elsewhere in zones without an
+    /// owner.
+    OlderCopy(OlderCopy),
     /// The superblocks that would be in force.
     Superblocks(LoadError),
     /// The entries of these chunks cannot be read in either set: they read as zeroes.
@@ -55,6 +59,7 @@ pub enum Loss {
 }
 
 impl_display!(Loss, |self, f| match self {
+    Self::OlderCopy(copy) => copy.fmt(f),
     Self::Superblocks(error) => error.fmt(f),
     Self::Entries { first, count, error } => {
         write!(f, "chunks {first} to {}: no mapping, so they are zeroes: {error}", *first + (count - 1))
@@ -74,11 +79,12 @@ impl_display!(Loss, |self, f| match self {
 });
 
 impl Loss {
-    /// Whether something of the metadata is in neither set, so that nobody can read any more what it led to.
+    /// True if something of the metadata is in neither set, so the data that it led to cannot be read. An older copy
+    /// is such a loss: the newer metadata or the data that it leads to is on a disk that is not there.
     #[must_use]
     pub fn is_of_both(&self) -> bool {
         match self {
-            Self::Entries { .. } | Self::Bitmap { .. } | Self::Orphan { .. } => true,
+            Self::OlderCopy(_) | Self::Entries { .. } | Self::Bitmap { .. } | Self::Orphan { .. } => true,
             Self::Entry(problem) => problem.repaired != problem.entry,
             Self::Superblocks(_) | Self::OlderEntry(_) | Self::OtherBitmap { .. } | Self::Blocks { .. } => false,
         }
@@ -90,7 +96,8 @@ impl Loss {
             Self::Entries { first, .. } => Some(*first),
             Self::Entry(problem) => Some(problem.chunk),
             Self::OlderEntry(chunk) => Some(*chunk),
-            Self::Superblocks(_)
+            Self::OlderCopy(_)
+            | Self::Superblocks(_)
             | Self::Bitmap { .. }
             | Self::OtherBitmap { .. }
             | Self::Orphan { .. }

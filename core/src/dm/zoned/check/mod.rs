@@ -30,6 +30,7 @@ use super::format::{
     LoadError, MapEntry, Media, NO_ZONE, Progress, Sets, Superblock, SuperblockProblem, pieces, read_run, tertiaries,
     validate_mapping,
 };
+pub use super::stale::OlderCopy;
 use super::{BLOCK_BYTES, ChunkNo, Rows};
 use crate::prelude::*;
 

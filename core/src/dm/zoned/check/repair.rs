@@ -33,7 +33,8 @@ pub enum RepairError {
     Load(LoadError, Next),
     /// The disks are in another order than in their set, or not of one set. Nothing was changed.
     Members(WrongMembers),
-    /// Something is in neither copy of the metadata, and it was not given up. Nothing was changed.
+    /// Something is in neither copy of the metadata, or a disk is an older copy of itself, and [`OnLoss::Refuse`] was given.
+    /// Nothing was changed.
     Loss(Vec<Loss>),
     /// A disk failed. One of the sets is whole.
     Media(MediaError),
@@ -49,6 +50,9 @@ const MOST_TOLD: usize = 20;
 impl_error!(RepairError, Media(MediaError), |self, f| match self {
     Self::Load(error, next) => write!(f, "{error}: {next}"),
     Self::Members(wrong) => wrong.fmt(f),
+    Self::Loss(losses) if let Some(copy) = losses.iter().find(|loss| matches!(loss, Loss::OlderCopy(_))) => {
+        write!(f, "{copy}; nothing was changed: {}", Next::FindDisk)
+    }
     Self::Loss(losses) => {
         f.write_str("neither copy of the metadata has what follows; nothing was changed")?;
         losses.iter().take(MOST_TOLD).try_for_each(|loss| write!(f, "\n  {loss}"))?;

@@ -43,6 +43,8 @@ pub enum Next {
     Repair,
     /// A repair would have to give up something.
     GiveUp,
+    /// The right disk has to be found, in the place of an older copy.
+    FindDisk,
     /// A repair does not help, but there is something to be read.
     Salvage,
     /// There is nothing.
@@ -51,14 +53,19 @@ pub enum Next {
     GiveMembers,
 }
 
-impl_display!(Next, |self, f| f.write_str(match self {
+impl_display!(Next, |self, f| {
+    f.write_str(match self {
     Self::Nothing => "nothing is to be done",
     Self::Repair => "running repair is recommended",
     Self::GiveUp => "neither set has all of it: run `shingle dmz salvage` before `shingle dmz repair --lossy`",
+    Self::FindDisk => {
+        "find the right disk before anything is written; without it, run `shingle dmz salvage`, then `shingle dmz repair --lossy`"
+    }
     Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
     Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
     Self::GiveMembers => "give the disks of one set in its order",
-}));
+})
+});
 
 /// A third superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,10 +136,17 @@ impl Report {
         match self.without_set {
             _ if self.is_clean() => Next::Nothing,
             Some(next) => next,
+            None if self.older_copy().is_some() => Next::FindDisk,
             None if !self.lost.is_empty() => Next::GiveUp,
             None if errors.any(Finding::can_be_mended) => Next::Repair,
             None => Next::Salvage,
         }
+    }
+
+    /// The loss that names a disk as an older copy of itself, if there is one.
+    #[must_use]
+    pub fn older_copy(&self) -> Option<&Loss> {
+        self.lost.iter().find(|loss| matches!(loss, Loss::OlderCopy(_)))
     }
 
     fn of(&self, wanted: Section) -> impl Iterator<Item = &Finding> {
@@ -224,9 +238,13 @@ impl_display!(Report, |self, f| {
         None => [0, 1].iter().try_for_each(|set| self.write_section(f, Section::Superblock(Whose::Set(*set))))?,
     }
     self.write_section(f, Section::Rest)?;
-    if !self.lost.is_empty() {
+    if let Some(copy) = self.older_copy() {
+        writeln!(f, "  Older copy of a disk:\n    {copy}")?;
+    }
+    let lost: Vec<&Loss> = self.lost.iter().filter(|loss| !matches!(loss, Loss::OlderCopy(_))).collect();
+    if !lost.is_empty() {
         writeln!(f, "  In neither set:")?;
-        self.lost.iter().try_for_each(|loss| writeln!(f, "    {loss}"))?;
+        lost.iter().try_for_each(|loss| writeln!(f, "    {loss}"))?;
     }
     match self.next() {
         Next::Nothing => writeln!(f, "No error detected"),

@@ -89,6 +89,7 @@ impl Salvage {
         let mut losses = view.losses.clone();
         // An entry that is lost leaves zones that nobody has: then those are no news.
         if !losses.iter().any(Loss::is_of_both) {
+            losses.extend(view.older_copy(media));
             losses.extend(view.orphans(media));
         }
         Self { source: guess.source, layout: *view.layout(), losses, view }

@@ -10,11 +10,13 @@
 //! written, only nobody was promised it; what that takes away is still in the copy in force.
 
 use super::Loss;
+use super::bitmaps::needs_reset;
 use super::copies::{Asked, Copies, Table, Twin};
 use crate::dm::zoned::format::{
-    Bitmap, ENTRIES, Judge, Layout, MapEntry, MappingProblem, Media, MediaError, NO_ZONE, Progress,
+    Bitmap, ENTRIES, Judge, Layout, MapEntry, MappingProblem, Media, MediaError, NO_ZONE, Progress, validate_mapping,
 };
-use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneSpace};
+use crate::dm::zoned::stale::Misfits;
+use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 
 /// Why blocks of a bitmap cannot be read in the copy in force, and whether they are known from the other one.
@@ -79,7 +81,39 @@ impl View {
             }
         }
         lost.extend(self.orphans(media));
+        lost.extend(self.older_copy(media));
         lost
+    }
+
+    /// The disk that is older than the others, if the mapping in force is whole and does not fit the zones.
+    pub fn older_copy(&self, media: &mut dyn Media) -> Option<Loss> {
+        let space = media.space().clone();
+        let own: Option<Rows<ChunkNo, MapEntry>> = self.tables[0].entries.iter().copied().collect();
+        let is_wrong = |problem: &MappingProblem| problem.fault.is_error() && !problem.fault.is_bearable();
+        if self.is_taken.iter().any(|taken| *taken)
+            || validate_mapping(&own?, &space, self.layout()).iter().any(is_wrong)
+        {
+            return None;
+        }
+        let mut misfits = Misfits::none(&space);
+        // As the one in force says: what cannot be right of that is what tells.
+        for (zone, owner) in self.owners[0].numbered() {
+            let info = space.zones()[zone];
+            let is_sequential = info.class == ZoneClass::Sequential && info.health == ZoneHealth::Good;
+            match owner {
+                _ if !is_sequential || self.layout().is_metadata(&space, zone) => {}
+                None if needs_reset(&space, zone) => misfits.count_without_owner(&space, zone),
+                None => {}
+                Some(_) => {
+                    let asked = Asked { zone, otherwise: false, may_stand_in: true };
+                    let [own, _] = self.copies.bitmaps(media, asked, &mut |_, _| ());
+                    if own.blocks(info.wp).next().is_some() {
+                        misfits.count_cut_short(&space, zone);
+                    }
+                }
+            }
+        }
+        misfits.older_copy().map(Loss::OlderCopy)
     }
 
     /// Zones with valid blocks that no chunk has.
