@@ -89,8 +89,8 @@ impl State {
         })
     }
 
-    /// Whether what was found when the metadata was loaded has to become free zones: somebody waits for them, or they are
-    /// to be in order for whoever loads the metadata next, as the volume was changed anyway.
+    /// True if the zones that were found when the metadata was loaded have to become free: a write or a copy waits for a
+    /// zone, or the volume was changed and comes to rest, and is to leave no written zones without an owner.
     fn are_zones_needed(&self) -> bool {
         let is_short = self.volume.zones.stock().sequential.free == 0;
         let is_put_away = self.is_suspended && self.counters.commits > 0;
