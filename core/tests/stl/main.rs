@@ -17,6 +17,7 @@ mod stl_idle;
 mod stl_lanes;
 mod stl_members;
 mod stl_read_ahead;
+mod stl_refused;
 mod stl_remove;
 mod stl_salvage;
 mod stl_table;

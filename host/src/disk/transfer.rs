@@ -116,6 +116,8 @@ pub(super) fn status_of(result: i32) -> Status {
         27 | 28 | 122 => Status::NoSpace,
         // EAGAIN, ENOMEM, ENFILE, EMFILE, ENOBUFS.
         11 | 12 | 23 | 24 | 105 => Status::Resource,
+        // ESTALE: the server of the file does not know it any more, or for now.
+        116 => Status::Transport,
         errno => Status::from_errno(errno),
     }
 }

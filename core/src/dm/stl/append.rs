@@ -3,6 +3,7 @@
 use super::format::{Batch, BatchKind, MemberKind};
 use super::lanes::{Cursor, Lane, LaneNo, Lanes, Use};
 use super::log::{Opening, Place, Pool, Sealed, Stream};
+use super::refusal::{is_refusal, put_back, room_elsewhere};
 use super::state::{Readiness, Shared, Slot, State};
 use super::{BatchNo, CopyNo, Generation, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
@@ -260,7 +261,8 @@ impl State {
         slot.place + u64::from(sealed.header_blocks())
     }
 
-    fn is_open(&self, lane: LaneNo, slot: &Slot) -> bool {
+    /// True if the zone of `slot` is still the open zone of `lane`.
+    pub fn is_open(&self, lane: LaneNo, slot: &Slot) -> bool {
         let cursor = self.lanes[lane].cursor;
         cursor.is_some_and(|cursor| (cursor.zone, cursor.generation) == (slot.zone, slot.generation))
     }
@@ -276,6 +278,7 @@ impl State {
     fn landed(&mut self, slot: &Slot, sealed: &Sealed) {
         let (_, at) = self.disks.set.zone_of(slot.place);
         self.zones.arrived(slot.zone, at + sealed.blocks());
+        self.is_let_in(self.disks.member_of(slot.zone));
         if let BatchKind::User(_) = sealed.kind {
             let member = self.disks.member_of(slot.zone);
             self.disks.doubt(member);
@@ -313,10 +316,10 @@ pub(super) async fn room_for(shared: &Shared, lane: LaneNo, share: Pool, blocks:
                     }
                     has_room.then_some(Ok(lane))
                 }
-                Room::None if pool == Pool::Cleaning && state.moves_in_vain() => Some(Err(Reason::VolumeFull)),
+                Room::None if pool == Pool::Cleaning && state.moves_in_vain() => Some(Err(state.no_room())),
                 // It has left zones to the root that is being written, which names others.
                 Room::None if share != pool && state.is_checkpointing => None,
-                Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(Reason::VolumeFull)),
+                Room::None if state.is_hopeless(pool) && !state.look_closer(pool) => Some(Err(state.no_room())),
                 Room::None => {
                     state.want_zones();
                     if pool == Pool::Cleaning {
@@ -330,43 +333,76 @@ pub(super) async fn room_for(shared: &Shared, lane: LaneNo, share: Pool, blocks:
         .await
 }
 
+/// Counts how often a batch was sent.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    /// The number of the last attempt, which its header has.
+    attempt: u32,
+    /// Failures other than refusals of a host.
+    failures: u32,
+}
+
+impl Tries {
+    /// The number of the next attempt.
+    pub fn next(&mut self) -> u32 {
+        self.attempt += 1;
+        self.attempt
+    }
+
+    /// Counts a failure.
+    ///
+    /// # Errors
+    /// `reason`, if there were more than [`MOST_ATTEMPTS`].
+    fn count(&mut self, reason: &Reason) -> Result<(), Reason> {
+        self.failures += u32::from(!is_refusal(reason));
+        if self.failures > MOST_ATTEMPTS { Err(reason.clone()) } else { Ok(()) }
+    }
+}
+
 /// Waits until a batch is written; one that fails is written again elsewhere, with its number.
+///
+/// # Errors
+/// The refusal of a batch of users by all devices, or the reason of the last attempt.
 pub(super) async fn finish(
     shared: &Shared,
     pool: Pool,
     sealed: &Sealed,
     mut sent: Result<Sent, Reason>,
+    tries: &mut Tries,
 ) -> Result<Slot, Reason> {
-    for attempt in 1.. {
+    loop {
+        let newest = shared.borrow().changes.newest();
         let reason = match arrive(shared, sealed, sent?).await {
             Ok(slot) => return Ok(slot),
             Err(reason) => reason,
         };
-        if attempt > MOST_ATTEMPTS {
-            return Err(reason);
-        }
-        shared.borrow_mut().retries_under_way += 1;
-        let lane = room_for(shared, Lanes::base(pool), pool, sealed.blocks()).await;
+        tries.count(&reason)?;
+        let lane = room_elsewhere(shared, (pool, sealed.blocks()), (reason, newest)).await?;
         let mut state = shared.borrow_mut();
-        state.retries_under_way -= 1;
         state.counters.retries += 1;
-        sent = state.send(lane?, sealed, attempt);
+        sent = state.send(lane, sealed, tries.next());
     }
-    unreachable!("attempts are counted")
 }
 
-/// Waits until a batch is written. Nothing more goes to the zone of one that fails.
+/// Waits until a batch is written. Nothing more goes to the zone of one that fails, unless its host refused all of it.
 pub(super) async fn arrive(shared: &Shared, sealed: &Sealed, sent: Sent) -> Result<Slot, Reason> {
     let Sent { lane, slot, answers } = sent;
     let result = disks::all(answers).await;
-    let result = {
+    let (result, is_refused) = {
         let mut state = shared.borrow_mut();
         state.arrived(lane, &slot);
-        if state.guards.gone().failed_batches_count { Ok(()) } else { result }
+        let result = if state.guards.gone().failed_batches_count { Ok(()) } else { result };
+        let is_refused = state.readiness == Readiness::Ready && result.as_ref().is_err_and(is_refusal);
+        (result, is_refused)
     };
     match result {
         Ok(()) => shared.borrow_mut().landed(&slot, sealed),
-        Err(_) => give_up(shared, lane, &slot).await,
+        Err(_) => {
+            let has_others = is_refused && shared.borrow_mut().turn_away_from(&slot);
+            if has_others || !is_refused || !put_back(shared, lane, &slot).await {
+                give_up(shared, lane, &slot).await;
+            }
+        }
     }
     result.map(|()| slot)
 }

@@ -6,6 +6,7 @@ use alloc::collections::VecDeque;
 use super::policy::Writers;
 use super::{BLOCK_SECTORS, Lba};
 use crate::block::Payload;
+use crate::prelude::*;
 
 /// A change of a user that is not in a batch yet, or not all of it.
 #[derive(Debug)]
@@ -88,6 +89,22 @@ impl Changes {
             writers.write(change.lba, change.blocks.into()) >= u64::from(*least)
         };
         if change.has_data() && self.writers.as_mut().is_some_and(in_a_row) { Kind::InOrder } else { Kind::Any }
+    }
+
+    /// The number of the change that came last.
+    pub fn newest(&self) -> u64 {
+        self.count
+    }
+
+    /// Takes all changes up to the one with the number `newest`.
+    pub fn take_up_to(&mut self, newest: u64) -> Vec<Change> {
+        let mut taken = Vec::new();
+        for kind in [Kind::Any, Kind::InOrder] {
+            while self.front(kind).is_some_and(|change| change.number < newest) {
+                taken.extend(self.take(kind, u32::MAX));
+            }
+        }
+        taken
     }
 
     pub fn len(&self) -> usize {

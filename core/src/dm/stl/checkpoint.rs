@@ -10,6 +10,7 @@ use super::log::{Keep, Pool, Stream};
 use super::map::{LeafNo, Run, RunIndex, RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
+use super::refusal::{is_refusal, wait_to_try_again};
 use super::replay::Since;
 use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
@@ -25,17 +26,19 @@ const MOST_RESETS: u32 = 4;
 /// Times that a root, or a flush before it, is tried before the volume gives up.
 const MOST_ROOTS: u32 = 4;
 
-/// Tries again what has failed.
+/// Tries again what has failed, and for as long as it takes what a host refused.
 macro_rules! persistently {
-    ($try:expr) => {{
-        let mut result = $try.await;
-        for _ in 1..MOST_ROOTS {
-            if result.is_ok() {
-                break;
+    ($shared:expr, $try:expr) => {{
+        let mut failures = 0;
+        loop {
+            let newest = $shared.borrow().changes.newest();
+            match $try.await {
+                Err(reason) if is_refusal(&reason) => wait_to_try_again($shared, newest, &reason).await?,
+                Err(reason) if failures + 1 == MOST_ROOTS => break Err(reason),
+                Err(_) => failures += 1,
+                Ok(done) => break Ok(done),
             }
-            result = $try.await;
         }
-        result
     }};
 }
 
@@ -225,13 +228,13 @@ pub(super) async fn checkpoint(shared: &Shared) -> Result<(), Reason> {
     let snapshot = shared.borrow_mut().snapshot(cut, copies);
     let (pieces, old) = write_tables(shared, &snapshot).await?;
     if !shared.borrow().guards.gone().root_before_flush {
-        persistently!(flush_disks(shared))?;
+        persistently!(shared, flush_disks(shared))?;
     }
     let Snapshot { mut root, named, mut released, .. } = snapshot;
     released.extend(old);
     shared.borrow_mut().tables.pieces = pieces;
     root.pieces.splice(0..0, shared.borrow().tables.pieces.iter().copied());
-    persistently!(write_root(shared, &root))?;
+    persistently!(shared, write_root(shared, &root))?;
     let epoch = {
         let mut state = shared.borrow_mut();
         state.counters.checkpoints += 1;
@@ -478,8 +481,9 @@ async fn reset_zones(shared: &Shared, root: &Since) {
         let result = reset_zone(shared, zone).await;
         let is_dead = result.is_err() && is_dead(shared, zone).await;
         let mut state = shared.borrow_mut();
-        match result {
+        match &result {
             Err(_) if is_dead => state.zones.die(zone),
+            Err(reason) if is_refusal(reason) => {}
             Err(_) => state.zones.reset_failed(zone, MOST_RESETS),
             Ok(()) => {}
         }

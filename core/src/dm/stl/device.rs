@@ -18,7 +18,7 @@ use super::roots::Given;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
     BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, compact, flush, idle, load, read_ahead,
-    read_map, sweep, write,
+    read_map, refusal, sweep, write,
 };
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
@@ -55,6 +55,7 @@ impl Stl {
         tasks.spawn(flush::run(shared.clone()));
         tasks.spawn(checkpoint::run(shared.clone()));
         tasks.spawn(sweep::run(shared.clone()));
+        tasks.spawn(refusal::run(shared.clone()));
         tasks.spawn(compact::run(shared.clone()));
         tasks.spawn(clean::run(shared.clone()));
         Self { limits: exposed(limits, sectors), below, shared, tasks, knobs: Knobs::default() }
@@ -181,6 +182,7 @@ impl State {
             map: Map::new(0, options.cached_extents),
             lanes: Lanes::new(&[]),
             turns: super::turns::Turns::default(),
+            refusals: refusal::Refusals::default(),
             retries_under_way: 0,
             order: Order::after(BatchNo(0)),
             gap: None,

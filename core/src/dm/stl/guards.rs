@@ -61,6 +61,8 @@ pub struct Sabotage {
     pub named_is_free: bool,
     /// A device that leaves is empty though something is on it (I30).
     pub emptied_early: bool,
+    /// The number of a batch that a host refused is left out, and later batches count (I1).
+    pub voids_unwritten: bool,
     /// FUA writes are acknowledged as others are (I26).
     pub fua_is_nothing: bool,
 }

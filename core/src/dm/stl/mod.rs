@@ -33,6 +33,7 @@ pub mod policy;
 mod read;
 mod read_ahead;
 mod read_map;
+mod refusal;
 mod replay;
 mod rewrite;
 mod roots;

@@ -1,11 +1,12 @@
 //! Parts of the map on their way to the disk.
 
-use super::append::{finish, room_for};
+use super::append::{Tries, finish, room_for};
 use super::disks::memory;
 use super::format::{BatchKind, Checksum, Header, Life};
 use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
 use super::map::Run;
+use super::refusal::{is_refusal, wait_to_try_again};
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
 use crate::block::Reason;
@@ -37,7 +38,15 @@ async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: 
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
         let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
-        room_for(shared, Lanes::MAP, share, least).await?;
+        let newest = shared.borrow().changes.newest();
+        if let Err(reason) = room_for(shared, Lanes::MAP, share, least).await {
+            // Another device may take it later.
+            if !is_refusal(&reason) {
+                return Err(reason);
+            }
+            wait_to_try_again(shared, newest, &reason).await?;
+            continue;
+        }
         let (sealed, sent, start, nodes, blocks) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;
@@ -50,7 +59,7 @@ async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: 
             state.zones.count_map(zone, blocks.into());
             (sealed, sent, start, nodes, blocks)
         };
-        let result = finish(shared, Pool::Map, &sealed, sent).await;
+        let result = finish(shared, Pool::Map, &sealed, sent, &mut Tries::default()).await;
         let mut state = shared.borrow_mut();
         let place = result.as_ref().ok().map(|slot| State::payload_place(slot, &sealed));
         if place != Some(start) {

@@ -59,8 +59,8 @@ pub(super) struct Write {
     pub bio: Box<Bio>,
     /// Blocks of it that do not count yet.
     pub left: u64,
-    /// Some of it will never count.
-    pub has_failed: bool,
+    /// The reason why a part of it failed, if one did.
+    pub failure: Option<Reason>,
     /// When it came.
     pub came: Instant,
 }
@@ -198,6 +198,8 @@ pub(super) struct State {
     pub lanes: Lanes,
     /// Users who flush each write, and when that is done.
     pub turns: super::turns::Turns,
+    /// Writes that hosts of disks refuse.
+    pub refusals: super::refusal::Refusals,
     /// Batches that failed and are not sent again yet.
     pub retries_under_way: u32,
     pub order: Order<Done>,
@@ -314,12 +316,17 @@ impl State {
 
     /// So many blocks of a write will never count. It ends when all others do, or never will: what has failed is not found done later.
     pub fn fail_blocks(&mut self, key: usize, blocks: u64) {
+        self.fail_blocks_for(key, blocks, &self.refusal());
+    }
+
+    /// Fails so many blocks of a write for `reason`.
+    pub fn fail_blocks_for(&mut self, key: usize, blocks: u64, reason: &Reason) {
         let write = &mut self.writes[key];
-        write.has_failed = true;
         write.left -= blocks;
+        let failure = write.failure.get_or_insert_with(|| reason.clone()).clone();
         if write.left == 0 {
-            let (write, reason) = (self.writes.remove(key), self.refusal());
-            self.end(write.bio, Err(reason));
+            let write = self.writes.remove(key);
+            self.end(write.bio, Err(failure));
         }
     }
 

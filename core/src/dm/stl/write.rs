@@ -1,11 +1,12 @@
 //! Changes of users: into batches, and into the map in the order of their numbers.
 
-use super::append::{Room, Sent, finish};
+use super::append::{Room, Sent, Tries, finish};
 use super::changes::{Change, Kind};
 use super::format::{BatchKind, Header, Written};
 use super::lanes::{LaneNo, Lanes, Use};
 use super::log::{Pool, Sealed};
 use super::map::Span;
+use super::refusal::{is_refusal, write_void};
 use super::state::{Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
@@ -39,7 +40,7 @@ impl State {
             self.map.pending.put(Span::zeroes(lba, blocks));
             return self.end(bio, Ok(()));
         }
-        let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), has_failed: false });
+        let key = self.writes.insert(Write { bio, left: blocks.into(), came: cx.now(), failure: None });
         self.changes.put(Change::new(key, lba, blocks, payload));
         if self.changes.has(self.options.batch_blocks) {
             self.notify(|signals| &signals.changes);
@@ -57,10 +58,17 @@ impl State {
 
     /// Seals and sends the next batch, if it is time: when nothing is under way, or when it is as long as it may be.
     fn begin_batch(&mut self) -> Option<Begun> {
-        if self.changes.is_empty() || self.readiness != Readiness::Ready || self.has_to_wait() {
+        if self.changes.is_empty() || self.readiness != Readiness::Ready {
             return None;
         }
-        let (kind, (lane, room)) = self.changes.kinds().find_map(|kind| Some((kind, self.lane_of_kind(kind)?)))?;
+        let has_to_wait = self.refusals.has_voids() || self.has_to_wait();
+        let kinds = self.changes.kinds().filter(|_| !has_to_wait);
+        let Some((kind, (lane, room))) = kinds.filter_map(|kind| Some((kind, self.lane_of_kind(kind)?))).next() else {
+            if self.refusals.is_awaited() {
+                self.try_again();
+            }
+            return None;
+        };
         let (mut sealed, shares) = self.seal(kind, room.min(self.disks.least_room));
         sealed.number = self.order.seal().0;
         self.counters.batches += 1;
@@ -205,6 +213,7 @@ impl State {
             self.apply(&slot, &sealed);
             shares.into_iter().for_each(|(key, blocks)| self.acknowledge(key, blocks));
         }
+        self.refuse_behind_voids(&Reason::VolumeFull);
         self.notify(|signals| &signals.progress);
     }
 
@@ -246,9 +255,10 @@ impl State {
             || self.map.pending.bytes() > self.options.pending_bytes;
     }
 
-    fn acknowledge(&mut self, key: usize, blocks: u64) {
+    /// Counts blocks of a write that are in a batch which counts; the write ends when all are.
+    pub fn acknowledge(&mut self, key: usize, blocks: u64) {
         let write = &mut self.writes[key];
-        if write.has_failed {
+        if write.failure.is_some() {
             return self.fail_blocks(key, blocks);
         }
         write.left -= blocks;
@@ -267,6 +277,11 @@ impl State {
             self.end(bio, Ok(()));
         }
     }
+}
+
+/// True of a change that may be acknowledged though nothing was done: a discard is a hint.
+pub(super) fn fails_silently(write: &Write) -> bool {
+    write.bio.op == Op::Discard
 }
 
 /// Changes that follow each other are one record.
@@ -288,9 +303,16 @@ pub(super) async fn run(shared: Shared) {
     let signals = shared.borrow().signals.clone();
     loop {
         let Begun { sealed, shares, sent } = signals.changes.until(|| shared.borrow_mut().begin_batch()).await;
-        match finish(&shared, Pool::Users, &sealed, sent).await {
+        let (number, mut tries) = (BatchNo(sealed.number), Tries::default());
+        match finish(&shared, Pool::Users, &sealed, sent, &mut tries).await {
             Ok(slot) => shared.borrow_mut().batch_done(Done { slot, sealed, shares }),
-            Err(reason) => shared.borrow_mut().batch_failed(BatchNo(sealed.number), shares, &reason),
+            Err(reason) if is_refusal(&reason) && shared.borrow().readiness == Readiness::Ready => {
+                match write_void(&shared, number, shares, (&mut tries, reason)).await {
+                    Ok(done) => shared.borrow_mut().batch_done(done),
+                    Err(reason) => shared.borrow_mut().batch_failed(number, Vec::new(), &reason),
+                }
+            }
+            Err(reason) => shared.borrow_mut().batch_failed(number, shares, &reason),
         }
         shared.borrow_mut().notify(|signals| &signals.changes);
     }

@@ -145,6 +145,8 @@ pub struct Zones {
     lent: Vec<bool>,
     /// May be opened: the newest durable root says so.
     free: BTreeSet<ZoneIndex>,
+    /// May be opened, but for their disk, which refuses writes for now.
+    aside: BTreeSet<ZoneIndex>,
     /// Were reset since: the next root says that they may be opened.
     next: BTreeSet<ZoneIndex>,
     /// Free ones without a pointer that no root names: a later one says that they may be opened.
@@ -187,6 +189,7 @@ impl Zones {
             barred,
             lent,
             free,
+            aside: BTreeSet::new(),
             next,
             unnamed,
             promised,
@@ -400,10 +403,38 @@ impl Zones {
     /// A zone will not be opened any more.
     fn withdraw(&mut self, zone: ZoneIndex) {
         self.take_free(zone);
+        self.aside.remove(&zone);
         self.next.remove(&zone);
         if self.unnamed.remove(&zone) {
             self.front_unnamed -= usize::from(self.is_front[zone.0 as usize]);
         }
+    }
+
+    /// Free zones of a disk that refuses writes are not opened for now.
+    pub fn set_aside(&mut self, zones: Range<ZoneIndex>) {
+        let aside: Vec<ZoneIndex> = self.free.range(zones).copied().collect();
+        self.front_free -= aside.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
+        self.free.retain(|zone| !aside.contains(zone));
+        self.aside.extend(aside);
+    }
+
+    /// All that were set aside may be opened again.
+    pub fn take_back(&mut self) {
+        let aside = core::mem::take(&mut self.aside);
+        self.front_free += aside.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
+        self.free.extend(aside);
+    }
+
+    /// True if some are set aside.
+    #[must_use]
+    pub fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// The block behind the last batch of a zone that is known to be written.
+    #[must_use]
+    pub fn landed(&self, zone: ZoneIndex) -> u32 {
+        self.lives[zone.0 as usize].as_ref().map_or(0, |life| life.arrived)
     }
 
     /// Notes that a zone has batches up to these, or lost its last live block when these were the newest.

@@ -1,0 +1,291 @@
+//! Disks that refuse writes because of their host: its file system is full or read-only, or it lost a file on a server.
+//!
+//! Such a refusal passes. So a batch that is refused is written to another device if there is one, and otherwise waits:
+//!
+//! - Users are told why their changes fail, and the number of their batch stays to be written without any change in it, as no
+//!   batch behind it counts before. Every further change makes the volume try that again, and so does the time.
+//! - Parts of the map wait as they are.
+//!
+//! No zone is lost by it: where nothing of a refused batch was written, the next one goes to the same place.
+
+use alloc::collections::BTreeSet;
+
+use super::append::{Tries, finish, room_for};
+use super::format::{BatchKind, MemberState};
+use super::lanes::{LaneNo, Lanes};
+use super::log::{Pool, Sealed};
+use super::state::{Done, Readiness, Shared, Slot, State};
+use super::write::fails_silently;
+use super::{BLOCK_SECTORS, BatchNo};
+use crate::block::{Reason, Status};
+use crate::prelude::*;
+use crate::time::Duration;
+use crate::zone::Condition;
+
+/// The shortest and the longest time after which what was refused is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(64_000)];
+
+/// Whose writes are refused, and what waits for that to end.
+#[derive(Debug)]
+pub(super) struct Refusals {
+    /// Members whose zones are set aside, as others take writes.
+    aside: BTreeSet<usize>,
+    /// No member takes writes.
+    nowhere: bool,
+    /// Batches of users that were refused and have no changes any more.
+    voids: BTreeSet<BatchNo>,
+    /// Tasks that wait until it is tried again.
+    waiting: u32,
+    /// How often it was tried again.
+    round: u64,
+    pause: Duration,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        let aside = BTreeSet::new();
+        Self { aside, nowhere: false, voids: BTreeSet::new(), waiting: 0, round: 0, pause: PAUSES[0] }
+    }
+}
+
+/// True of an error of the host below a disk that passes and says nothing about the disk.
+pub(super) fn is_refusal(reason: &Reason) -> bool {
+    match reason {
+        Reason::Below(why) => is_refusal(&why.reason),
+        Reason::Host(status, _) => matches!(status, Status::NoSpace | Status::ReadOnly | Status::Transport),
+        _ => false,
+    }
+}
+
+/// Has what was refused tried again after a while, each time a longer one.
+pub(super) async fn run(shared: Shared) {
+    let (io, signals) = {
+        let state = shared.borrow();
+        (state.io.clone(), state.signals.clone())
+    };
+    loop {
+        let pause = signals.progress.until(|| shared.borrow().refusals.pause()).await;
+        io.sleep_until(io.now() + pause).await;
+        let mut state = shared.borrow_mut();
+        state.refusals.pause = PAUSES[1].min(Duration(2 * pause.0));
+        state.try_again();
+    }
+}
+
+/// Waits until what was refused is to be tried again. `newest`: the newest change when it was sent. Changes up to that one which still are in no
+/// batch fail, as the host refuses what they wait for.
+///
+/// # Errors
+/// `reason`, if the volume comes to rest or takes no changes any more.
+pub(super) async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Reason) -> Result<(), Reason> {
+    let (signal, round) = {
+        let mut state = shared.borrow_mut();
+        state.refusals.waiting += 1;
+        state.refuse_changes(newest, reason);
+        state.notify(|signals| &signals.progress);
+        // Those that came later have it tried again at once.
+        state.notify(|signals| &signals.changes);
+        (state.signals.progress.clone(), state.refusals.round)
+    };
+    let result = signal
+        .until(|| {
+            let state = shared.borrow();
+            match () {
+                () if state.is_suspended || state.readiness != Readiness::Ready => Some(Err(reason.clone())),
+                () if state.refusals.round != round => Some(Ok(())),
+                () => None,
+            }
+        })
+        .await;
+    shared.borrow_mut().refusals.waiting -= 1;
+    result
+}
+
+/// Waits until there is room for a batch that failed for `reason`; `newest` was the newest change when it was sent. A batch of users does not wait for a host.
+pub(super) async fn room_elsewhere(
+    shared: &Shared,
+    (pool, blocks): (Pool, u32),
+    (mut reason, mut newest): (Reason, u64),
+) -> Result<LaneNo, Reason> {
+    let mut has_to_wait = is_refusal(&reason) && shared.borrow().refusals.nowhere;
+    loop {
+        if has_to_wait && pool == Pool::Users {
+            return Err(reason);
+        }
+        if has_to_wait {
+            wait_to_try_again(shared, newest, &reason).await?;
+        }
+        newest = shared.borrow().changes.newest();
+        shared.borrow_mut().retries_under_way += 1;
+        let lane = room_for(shared, Lanes::base(pool), pool, blocks).await;
+        shared.borrow_mut().retries_under_way -= 1;
+        match lane {
+            Err(why) if is_refusal(&why) => (reason, has_to_wait) = (why, true),
+            lane => return lane,
+        }
+    }
+}
+
+/// Tells users that a batch was refused, and writes its number without their changes when that can be done.
+///
+/// # Errors
+/// Why that will never be done.
+pub(super) async fn write_void(
+    shared: &Shared,
+    number: BatchNo,
+    shares: Vec<(usize, u64)>,
+    (tries, mut reason): (&mut Tries, Reason),
+) -> Result<Done, Reason> {
+    let (kind, checksums, payload) = (BatchKind::User(Vec::new()), Vec::new(), Vec::new());
+    let sealed = Sealed { number: number.0, kind, checksums, payload };
+    shared.borrow_mut().begin_void(number, shares, &reason);
+    let mut newest = 0;
+    let result = loop {
+        if shared.borrow().guards.gone().voids_unwritten {
+            let slot = shared.borrow().slot_of_users();
+            break slot.map(|slot| Done { slot, sealed, shares: Vec::new() }).ok_or(reason);
+        }
+        if let Err(reason) = wait_to_try_again(shared, newest, &reason).await {
+            break Err(reason);
+        }
+        newest = shared.borrow().changes.newest();
+        let lane = room_for(shared, Lanes::USERS, Pool::Users, sealed.blocks()).await;
+        let sent = lane.and_then(|lane| shared.borrow_mut().send(lane, &sealed, tries.next()));
+        match finish(shared, Pool::Users, &sealed, sent, tries).await {
+            Ok(slot) => break Ok(Done { slot, sealed, shares: Vec::new() }),
+            Err(why) if is_refusal(&why) && shared.borrow().readiness == Readiness::Ready => {
+                reason = why;
+            }
+            Err(why) => break Err(why),
+        }
+    };
+    shared.borrow_mut().refusals.voids.remove(&number);
+    result
+}
+
+/// Nothing of a batch was written that its host refused: the next one goes to its place. Returns false if some was.
+pub(super) async fn put_back(shared: &Shared, lane: LaneNo, slot: &Slot) -> bool {
+    let signal = shared.borrow().signals.progress.clone();
+    let is_ours = || shared.borrow().is_open(lane, slot);
+    signal.until(|| (!is_ours() || shared.borrow().lanes[lane].under_way == 0).then_some(())).await;
+    let (io, spot, landed) = {
+        let state = shared.borrow();
+        let spot = state.disks.spot(state.disks.set.start(slot.zone)).map(|(disk, sector)| (disk.device, sector));
+        (state.io.clone(), spot, state.zones.landed(slot.zone))
+    };
+    let Ok((device, sector)) = spot else { return false };
+    if shared.borrow().disks.shape(slot.zone).is_sequential {
+        let zone = io.report(device, sector, 1).await.ok().and_then(|zones| zones.first().copied());
+        let written = zone.filter(|zone| zone.cond != Condition::Full).map(|zone| zone.wp - zone.start);
+        if written != Some(u64::from(landed * BLOCK_SECTORS)) {
+            return false;
+        }
+    }
+    let mut state = shared.borrow_mut();
+    if !state.is_open(lane, slot) || state.lanes[lane].under_way > 0 {
+        return false;
+    }
+    if let Some(cursor) = &mut state.lanes[lane].cursor {
+        cursor.next = landed;
+    }
+    state.notify(|signals| &signals.progress);
+    true
+}
+
+impl Refusals {
+    /// How long to wait before what was refused is tried again, if something was.
+    fn pause(&self) -> Option<Duration> {
+        (self.waiting > 0 || !self.aside.is_empty()).then_some(self.pause)
+    }
+
+    /// True if a task waits until what was refused is tried again.
+    pub fn is_awaited(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// True if the number of a batch that was refused is to be written before any other batch of users.
+    pub fn has_voids(&self) -> bool {
+        !self.voids.is_empty()
+    }
+}
+
+impl State {
+    /// The host of a member refused a write to this place. The zones of the member are set aside if another member takes writes; returns true if so.
+    pub fn turn_away_from(&mut self, slot: &Slot) -> bool {
+        let member = self.disks.member_of(slot.zone);
+        let is_used = |member: &usize| self.disks.set.members()[*member].state == MemberState::Used;
+        let others = self.disks.present().into_iter().filter(is_used);
+        let has_others = others.filter(|other| *other != member).any(|other| !self.refusals.aside.contains(&other));
+        self.refusals.nowhere = !has_others;
+        if has_others {
+            self.refusals.aside.insert(member);
+            self.zones.set_aside(self.disks.set.zones(member));
+        } else {
+            self.refusals.aside.clear();
+            self.zones.take_back();
+        }
+        self.notify(|signals| &signals.progress);
+        has_others
+    }
+
+    /// What was refused is tried again.
+    pub fn try_again(&mut self) {
+        self.refusals.round += 1;
+        self.refusals.nowhere = false;
+        self.refusals.aside.clear();
+        self.zones.take_back();
+        self.notify(|signals| &signals.progress);
+        self.notify(|signals| &signals.changes);
+    }
+
+    /// A batch is written to a member: the next refusal is a new one.
+    pub fn is_let_in(&mut self, member: usize) {
+        if !self.refusals.aside.contains(&member) {
+            self.refusals.pause = PAUSES[0];
+        }
+    }
+
+    /// Why there is no room: the zones of a member that refuses writes are set aside.
+    pub fn no_room(&self) -> Reason {
+        match self.zones.has_aside() {
+            true => Reason::Host(Status::NoSpace, "the other disks are full, and this one refuses writes".into()),
+            false => Reason::VolumeFull,
+        }
+    }
+
+    /// Any place of users, for a batch that is not written.
+    fn slot_of_users(&self) -> Option<Slot> {
+        let cursor = self.lanes[Lanes::USERS].cursor?;
+        let place = self.disks.set.start(cursor.zone);
+        Some(Slot { zone: cursor.zone, place, generation: cursor.generation })
+    }
+
+    fn begin_void(&mut self, number: BatchNo, shares: Vec<(usize, u64)>, reason: &Reason) {
+        self.refusals.voids.insert(number);
+        shares.into_iter().for_each(|(key, blocks)| self.refuse_blocks(key, blocks, reason));
+        self.refuse_behind_voids(reason);
+    }
+
+    /// Batches that are written and do not count before one that was refused: who waits for them is told.
+    pub fn refuse_behind_voids(&mut self, reason: &Reason) {
+        let Some(first) = self.refusals.voids.first() else { return };
+        let shares: Vec<(usize, u64)> = self.order.done_behind(*first).flat_map(|done| done.shares.drain(..)).collect();
+        shares.into_iter().for_each(|(key, blocks)| self.refuse_blocks(key, blocks, reason));
+    }
+
+    /// Changes up to this one fail.
+    fn refuse_changes(&mut self, newest: u64, reason: &Reason) {
+        for change in self.changes.take_up_to(newest) {
+            self.refuse_blocks(change.key, change.blocks.into(), reason);
+        }
+    }
+
+    /// So many blocks of a change are refused. A discard is a hint: it has done nothing, and is acknowledged.
+    fn refuse_blocks(&mut self, key: usize, blocks: u64, reason: &Reason) {
+        if fails_silently(&self.writes[key]) {
+            self.acknowledge(key, blocks)
+        } else {
+            self.fail_blocks_for(key, blocks, reason)
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Disks whose host refuses writes: its file system is full or read-only. Users are told why, no zone is lost, and the volume
+//! goes on when the host does.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Reason, Status};
+use shingle_core::dm::stl::tools::{Depth, check};
+use shingle_core::dm::stl::{Options, Sabotage, Stl};
+use shingle_core::random::Rng;
+use shingle_core::time::Duration;
+
+use crate::shingled::shelf::taken_out;
+use crate::shingled::{Volume, discard, disk, small, write};
+
+/// What a host takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Host {
+    Free,
+    /// So many blocks, then it refuses writes with this status; of one that does not fit it takes what fits.
+    Refuses {
+        left: u32,
+        status: Status,
+    },
+}
+
+/// A disk on a host.
+struct Hosted {
+    below: DeviceId,
+    limits: Limits,
+    host: Rc<RefCell<Host>>,
+}
+
+impl BlockDevice for Hosted {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let blocks = bio.sectors / 8;
+        let mut host = self.host.borrow_mut();
+        let Host::Refuses { left, status } = &mut *host else { return cx.submit(self.below, bio, 0) };
+        if !bio.op.writes_data() || *left >= blocks {
+            *left -= if bio.op.writes_data() { blocks } else { 0 };
+            return cx.submit(self.below, bio, 0);
+        }
+        let reason = Reason::Host(*status, "write f: refused".into());
+        match core::mem::take(left) {
+            0 => cx.fail(bio, reason),
+            part => {
+                let (front, rest) = cx.split(bio, part * 8);
+                cx.submit(self.below, front, 0);
+                cx.fail(rest, reason);
+            }
+        }
+    }
+
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, _: u64, cx: &mut Cx<'_>) {
+        cx.complete(bio, status);
+    }
+
+    fn below(&self) -> &[DeviceId] {
+        core::slice::from_ref(&self.below)
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        out.write_str("a disk on a host")
+    }
+}
+
+/// A volume on such disks, and their hosts.
+fn hosted(disks: &[(u32, Option<u32>)]) -> (Volume, Vec<Rc<RefCell<Host>>>) {
+    hosted_with(disks, small())
+}
+
+fn hosted_with(disks: &[(u32, Option<u32>)], options: Options) -> (Volume, Vec<Rc<RefCell<Host>>>) {
+    let configs: Vec<_> = disks.iter().map(|(zones, conventional)| disk(*zones, *conventional)).collect();
+    let mut hosts = Vec::new();
+    let volume = Volume::over(&configs, 200, options, |stack, below| {
+        let host = Rc::new(RefCell::new(Host::Free));
+        hosts.push(host.clone());
+        let limits = stack.limits(below).clone();
+        stack.add(Box::new(Hosted { below, limits, host })).unwrap()
+    });
+    (volume, hosts)
+}
+
+fn set(hosts: &[Rc<RefCell<Host>>], to: Host) {
+    hosts.iter().for_each(|host| *host.borrow_mut() = to);
+}
+
+/// What a write of a block comes to.
+fn tried(volume: &mut Volume, block: u64, byte: u8) -> Status {
+    volume.run(write(block, 1, byte)).1
+}
+
+/// Checks what the volume has when it was stopped and started again, and its disks.
+fn is_whole(mut volume: Volume, model: &[u8], what: &str) {
+    volume.reload();
+    assert!(volume.read(0, volume.blocks as u32) == model, "{what}");
+    volume.stop();
+    let report = check(&mut taken_out(&mut volume), Depth { pace: Some(&mut |_| ()) }, &mut |_, _| ());
+    assert!(report.findings.is_clean(), "{what}: {:?}", report.findings.all());
+}
+
+const STATUSES: [Status; 3] = [Status::NoSpace, Status::ReadOnly, Status::Transport];
+const DISKS: [&[(u32, Option<u32>)]; 2] = [&[(40, Some(0))], &[(40, Some(30))]];
+
+#[test]
+fn writes_fail_as_the_host_says_and_succeed_as_soon_as_it_takes_them() {
+    for (status, disks) in STATUSES.into_iter().flat_map(|status| DISKS.map(|disks| (status, disks))) {
+        for left in [0, 1, 2, 5, 11, 30] {
+            let what = format!("{status:?} after {left} blocks, {disks:?}");
+            let (mut volume, hosts) = hosted(disks);
+            let mut model = vec![0; volume.blocks as usize];
+            (0..40).for_each(|block| volume.write(block, 1, 1));
+            model[..40].fill(1);
+            volume.flush();
+            set(&hosts, Host::Refuses { left, status });
+            let mut refused = 0;
+            for block in 0..60 {
+                match tried(&mut volume, block, 2) {
+                    Status::Ok => model[block as usize] = 2,
+                    failed => {
+                        assert_eq!(failed, status, "{what}: {}", volume.status());
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(refused > 10, "{what}: {refused} writes were refused");
+            assert_eq!(volume.run(discard(0, 4)).1, Status::Ok, "{what}: a discard is always taken");
+            assert!(volume.read(0, 60) == model[..60], "{what}: a refused write is not read");
+            volume.flush();
+            set(&hosts, Host::Free);
+            for block in 50..60 {
+                assert_eq!(tried(&mut volume, block, 3), Status::Ok, "{what}: {}", volume.status());
+                model[block as usize] = 3;
+            }
+            volume.flush();
+            is_whole(volume, &model, &what);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_refuses_again_and_again_costs_no_zone() {
+    for disks in DISKS {
+        let (mut volume, hosts) = hosted(disks);
+        let (mut model, mut rng) = (vec![0; volume.blocks as usize], Rng::new(1));
+        volume.read(0, 1);
+        for round in 0..200_u32 {
+            let byte = 1 + (round % 250) as u8;
+            // Now and then a part of a batch is written: that costs the rest of its zone until it is cleaned.
+            let left = if round % 8 == 0 { 1 + rng.below(3) as u32 } else { 0 };
+            set(&hosts, Host::Refuses { left, status: Status::NoSpace });
+            for _ in 0..8 {
+                let block = rng.below(volume.blocks);
+                match tried(&mut volume, block, byte) {
+                    Status::Ok => model[block as usize] = byte,
+                    failed => assert_eq!(failed, Status::NoSpace, "round {round}: {}", volume.status()),
+                }
+            }
+            set(&hosts, Host::Free);
+            let block = rng.below(volume.blocks);
+            volume.write(block, 1, byte);
+            model[block as usize] = byte;
+        }
+        is_whole(volume, &model, &format!("{disks:?}"));
+    }
+}
+
+#[test]
+fn another_disk_takes_what_the_host_of_one_refuses() {
+    for (status, first) in STATUSES.into_iter().flat_map(|status| [0, 1].map(|first| (status, first))) {
+        let (mut volume, hosts) = hosted(&[(40, Some(0)), (40, Some(3))]);
+        let (mut model, mut rng) = (vec![0; volume.blocks as usize], Rng::new(2));
+        let mut write_some = |volume: &mut Volume, writes: u32| {
+            for _ in 0..writes {
+                let (block, byte) = (rng.below(volume.blocks / 3), 1 + rng.below(255) as u8);
+                assert_eq!(tried(volume, block, byte), Status::Ok, "{status:?} on disk {first}: {}", volume.status());
+                model[block as usize] = byte;
+            }
+        };
+        write_some(&mut volume, 200);
+        for left in [0, 3, 20] {
+            set(&hosts[first..=first], Host::Refuses { left, status });
+            write_some(&mut volume, 300);
+            volume.flush();
+            volume.rig.pass(Duration::from_millis(5_000));
+            write_some(&mut volume, 100);
+            set(&hosts, Host::Free);
+            write_some(&mut volume, 100);
+        }
+        is_whole(volume, &model, &format!("{status:?} on disk {first}"));
+    }
+}
+
+/// What is left of blocks that were written and flushed after their host had refused others, when the process is killed.
+fn after_a_kill(gone: Sabotage) -> Vec<u8> {
+    // No checkpoint comes between, which would have all that was written before.
+    let options = Options {
+        replay_blocks: 65_536,
+        pending_bytes: 1 << 20,
+        idle_after: Duration::from_millis(1 << 40),
+        ..small()
+    };
+    let (mut volume, hosts) = hosted_with(DISKS[0], options);
+    let top = volume.rig.top;
+    volume.rig.stack.with_device(top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    (0..20).for_each(|block| volume.write(block, 1, 1));
+    set(&hosts, Host::Refuses { left: 0, status: Status::NoSpace });
+    (0..20).for_each(|block| assert_eq!(tried(&mut volume, block, 2), Status::NoSpace));
+    set(&hosts, Host::Free);
+    (0..20).for_each(|block| volume.write(block, 1, 3));
+    volume.flush();
+    volume.rig.pass(Duration::from_millis(10));
+    volume.before = volume.work();
+    volume.rig.stack.remove(top).unwrap();
+    volume.load();
+    volume.read(0, 20)
+}
+
+#[test]
+fn what_is_flushed_after_a_refusal_is_there_after_a_kill() {
+    assert_eq!(after_a_kill(Sabotage::default()), [3; 20]);
+    assert_ne!(after_a_kill(Sabotage { voids_unwritten: true, ..Sabotage::default() }), [3; 20]);
+}
+
+#[test]
+fn a_stop_while_the_host_refuses_loses_nothing_that_was_acknowledged() {
+    for (left, disks) in [0, 1, 9, 40].into_iter().flat_map(|left| DISKS.map(|disks| (left, disks))) {
+        let (mut volume, hosts) = hosted(disks);
+        let mut model = vec![0; volume.blocks as usize];
+        (0..40).for_each(|block| volume.write(block, 1, 1));
+        model[..40].fill(1);
+        set(&hosts, Host::Refuses { left, status: Status::NoSpace });
+        for block in 0..60 {
+            if tried(&mut volume, block, 2) == Status::Ok {
+                model[block as usize] = 2;
+            }
+        }
+        volume.flush();
+        volume.stop();
+        set(&hosts, Host::Free);
+        volume.load();
+        is_whole(volume, &model, &format!("{left} blocks, {disks:?}"));
+    }
+}
