@@ -9,7 +9,7 @@ use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo, Span};
 use shingle_core::dm::stl::tools::{
     Depth, Disk, Finding, FormatOptions, Media, MemoryMedia, Report, Spot, Volume as Found, check, follow, format,
 };
-use shingle_core::dm::stl::{Lba, Pba};
+use shingle_core::dm::stl::{Lba, Options, Pba};
 use shingle_core::random::Rng;
 
 use crate::shingled;
@@ -238,6 +238,43 @@ fn data_that_is_not_what_was_written_is_found_block_by_block() {
         [] => assert!(runs > 0),
         [Finding::Checksum { lba: its, place: there }] => assert_eq!((*its, *there), (lba, place)),
         more => panic!("{more:?}"),
+    }
+}
+
+/// A volume that was stopped cleanly, with two batches in its zone of users: block 13 is damaged, in the second.
+fn damaged_in_the_last_batch() -> MemoryMedia {
+    let mut volume = Volume::new(&two(), 100, Options { batch_blocks: 64, ..small() });
+    volume.write(20, 10, 7);
+    volume.write(0, 20, 7);
+    volume.stop();
+    let mut media = taken_out(&mut volume);
+    let found = Found::find(&mut media, &mut Default::default()).unwrap();
+    let users = found.space.zones().map(|zone| (zone, follow(&mut media, &found, zone).0));
+    let (zone, chain) = users.filter(|(zone, _)| zone.0 % 24 > 1).find(|(_, chain)| !chain.found.is_empty()).unwrap();
+    let [_, last] = &chain.found[..] else { panic!("{:?}", chain.found) };
+    let at = last.header.lbas().iter().position(|lba| *lba == Lba(13)).unwrap();
+    media.harm(found.space.spot(last.payload + at as u64).unwrap(), 9);
+    let found = Found::find(&mut media, &mut Default::default()).unwrap();
+    assert!(found.beyond.contains(&(zone, last.end)), "its batches end at {}: {:?}", last.end, found.beyond);
+    media
+}
+
+/// A start took the damaged batch for torn and its zone for shorter, and a check all blocks of that batch for misplaced.
+#[test]
+fn a_damaged_block_in_the_last_batch_of_a_zone_is_one_error() {
+    let mut media = damaged_in_the_last_batch();
+    for starts in 0..3 {
+        let report = checked(&mut media, true);
+        let [Finding::Checksum { lba: Lba(13), .. }] = report.findings.all() else {
+            panic!("{starts} starts: {:?}", report.findings.all())
+        };
+        let mut volume = Volume::new(&two(), 100, Options { batch_blocks: 64, ..small() });
+        volume.stop();
+        put_back(&mut volume, &media);
+        volume.load();
+        volume.write(40, 1, 1);
+        volume.stop();
+        media = taken_out(&mut volume);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::format::{BatchKind, Checksum, Header, HeaderError, SetId, ZoneUse};
 use super::state::Shared;
-use super::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
+use super::{BLOCK_BYTES, Epoch, Generation, Pba, Since, ZoneIndex};
 use crate::block::{Data, Reason};
 use crate::prelude::*;
 
@@ -40,8 +40,9 @@ pub(super) struct Chain {
     pub is_torn: bool,
 }
 
-/// The batches of a zone. With an `epoch`: those of that life, in whatever generation the first is, and none that was torn.
-pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>) -> Result<Chain, Reason> {
+/// The batches of a zone. With a root, `since`: those of its life, in whatever generation the first is, and none behind it that was torn.
+pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, since: Option<&Since>) -> Result<Chain, Reason> {
+    let epoch = since.map(|since| since.epoch);
     let (start, room, row, mut expected) = {
         let state = shared.borrow();
         let row = state.zones.rows()[zone.0 as usize];
@@ -69,7 +70,10 @@ pub(super) async fn chain(shared: &Shared, zone: ZoneIndex, epoch: Option<Epoch>
         expected.generation = Some(header.batch.generation);
         found.push(Found { header, payload, end: at });
     }
-    let is_torn = epoch.is_some() && drop_torn(shared, zone, &mut found).await?;
+    let is_torn = match since {
+        Some(since) => drop_torn(shared, (zone, since), &mut found).await?,
+        None => false,
+    };
     Ok(Chain { found, generation: first.unwrap_or_default(), is_torn })
 }
 
@@ -162,8 +166,13 @@ pub(super) async fn read(shared: &Shared, place: Pba, blocks: u32) -> Result<Dat
 }
 
 /// Only the last batch of a sequential zone can be torn, and any of a zone without a pointer: they count if their payload is whole. Nodes of
-/// the map say that of themselves. Whether there was one.
-async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> Result<bool, Reason> {
+/// the map say that of themselves. What the root covers was flushed before it: wrong data there is damage, and the rest of the batch is live.
+/// True if there was one.
+async fn drop_torn(
+    shared: &Shared,
+    (zone, since): (ZoneIndex, &Since),
+    found: &mut Vec<Found>,
+) -> Result<bool, Reason> {
     if shared.borrow().guards.gone().torn_batches_count {
         return Ok(false);
     }
@@ -172,7 +181,7 @@ async fn drop_torn(shared: &Shared, zone: ZoneIndex, found: &mut Vec<Found>) -> 
     for at in first..found.len() {
         let Found { header, payload, .. } = &found[at];
         let is_of_log = matches!(header.kind, BatchKind::User(_) | BatchKind::Copies(_));
-        if is_of_log && !is_whole(shared, header, *payload).await? {
+        if is_of_log && !is_whole(shared, header, *payload).await? && since.is_before(header) {
             found.truncate(at);
             return Ok(true);
         }

@@ -394,7 +394,7 @@ async fn replay(
     let mut users = users_zones(shared, root);
     let (mut found, mut is_torn) = (Vec::new(), false);
     for zone in zones_beyond(shared, root, pointers) {
-        let chained = chain(shared, zone, Some(since.epoch)).await;
+        let chained = chain(shared, zone, Some(since)).await;
         let Chain { found: batches, generation, is_torn: is_this } =
             chained.map_err(|reason| unreadable(zone, reason))?;
         is_torn |= is_this;

@@ -3,7 +3,7 @@
 use super::media::Media;
 use super::space::Space;
 use crate::dm::stl::format::{Checksum, Header, HeaderError, SetId};
-use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba, ZoneIndex};
+use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba, Since, ZoneIndex};
 use crate::prelude::*;
 
 /// A batch that was found.
@@ -135,10 +135,13 @@ impl Found {
 }
 
 impl Chain {
-    /// Takes batches off that were torn: the last one of a zone with a pointer, any of another, and what comes behind.
-    pub(super) fn drop_torn(&mut self, media: &mut dyn Media, space: &Space, is_sequential: bool) {
-        let first = if is_sequential { self.found.len().saturating_sub(1) } else { 0 };
-        let torn = (first..self.found.len()).find(|at| !self.found[*at].is_whole(media, space));
+    /// Takes batches off that were torn, and what comes behind: the last one of a zone with a pointer, any of another. A root was
+    /// written when what it covers was durable, so wrong data in such a batch is damage.
+    pub(super) fn drop_torn(&mut self, media: &mut dyn Media, space: &Space, (zone, root): (ZoneIndex, &Since)) {
+        let first = if space.is_sequential(zone) { self.found.len().saturating_sub(1) } else { 0 };
+        let is_torn =
+            |found: &Found, media: &mut dyn Media| root.is_before(&found.header) && !found.is_whole(media, space);
+        let torn = (first..self.found.len()).find(|at| is_torn(&self.found[*at], media));
         if let Some(at) = torn {
             self.found.truncate(at);
             self.end = self.found.last().map_or(0, |last| last.end);

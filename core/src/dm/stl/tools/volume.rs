@@ -310,7 +310,7 @@ impl Volume {
             epoch: Some(self.since().epoch),
         };
         let mut chain = chain(media, &self.space, (zone, self.space.pointer(zone)), expected);
-        chain.drop_torn(media, &self.space, self.space.is_sequential(zone));
+        chain.drop_torn(media, &self.space, (zone, &self.since()));
         chain
     }
 }
