@@ -5,14 +5,15 @@ use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
 use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
-    Depth, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, RemoveError, Spot, Stream, Survey, Window,
-    check, follow, plan_removal, read_leaf, rebuild,
+    Depth, Findings, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, RemoveError, Spot, Stream, Survey,
+    Volume as Found, Window, check, finish_rebuild, follow, is_rebuilt, plan_removal, read_leaf, rebuild,
 };
 use shingle_core::dm::stl::{Epoch, Generation, Lba, Sabotage, Stl, ZoneIndex};
 use shingle_core::random::Rng;
 use shingle_core::zone::Condition;
 
 use crate::shingled;
+use crate::shingled::cut::Cut;
 use crate::shingled::shelf::{put_back, taken_out};
 use crate::shingled::{Volume, ZONE, disk, small};
 
@@ -160,6 +161,66 @@ fn a_volume_that_is_rebuilt_is_in_order_and_reads_what_was_salvaged_and_goes_on(
         }
         volume.reload();
         assert_eq!(volume.read(0, blocks as u32), model);
+    }
+}
+
+/// Rebuilds a volume if no root is left, or writes the roots that are missing if one is: as `salvage --in-place` without `--force`.
+fn go_on(media: &mut MemoryMedia, blocks: usize) {
+    let survey = Survey::take(media, &mut |_, _| ()).unwrap();
+    match Found::find(media, &mut Findings::default()) {
+        Ok(volume) => {
+            assert!(is_rebuilt(&volume), "its root {} needs force", volume.newest.header.batch.number);
+            finish_rebuild(media, (&volume, &survey), 1).unwrap();
+        }
+        Err(_) => drop(rebuild(media, &survey, &options(blocks), &mut |_, _| ()).unwrap()),
+    }
+}
+
+/// With the root of the first disk the volume could be read, and all others were without one.
+#[test]
+fn a_rebuild_that_was_interrupted_goes_on_without_force() {
+    for (seed, disks) in kinds().into_iter().enumerate() {
+        let used = used(&disks, seed as u64 + 20, true);
+        let blocks = used.model.len();
+        let media = without_roots(&used.media);
+        let (found, _) = salvaged(&mut media.clone(), blocks, 1);
+        let survey = Survey::take(&mut media.clone(), &mut |_, _| ()).unwrap();
+        let (mut left, mut is_cut) = (0, true);
+        while is_cut {
+            let mut cut = Cut::after(left, &media);
+            is_cut = rebuild(&mut cut, &survey, &options(blocks), &mut |_, _| ()).is_err();
+            for mut media in [cut.media, cut.flushed] {
+                go_on(&mut media, blocks);
+                let report = check(&mut media, Depth { pace: None }, &mut |_, _| ());
+                assert_eq!(report.findings.all(), [], "{seed}, cut after {left} changes");
+                assert!(report.volume.is_some_and(|volume| volume.of_disks.iter().all(Option::is_some)));
+                assert!(salvaged(&mut media, blocks, 1).0 == found, "{seed}, cut after {left} changes");
+            }
+            left += 1;
+        }
+        assert!(left > 5, "{seed}: {left} changes");
+    }
+}
+
+#[test]
+fn a_volume_that_was_served_since_its_rebuild_is_rebuilt_with_force_only() {
+    let disks = [disk(24, Some(2)), disk(24, Some(0))];
+    for is_served in [false, true] {
+        let used = used(&disks, 23, true);
+        let mut media = without_roots(&used.media);
+        go_on(&mut media, used.model.len());
+        if is_served {
+            let mut volume = Volume::new(&disks, 100, small());
+            volume.stop();
+            put_back(&mut volume, &media);
+            volume.blocks = used.model.len() as u64;
+            volume.load();
+            volume.write(0, 1, 1);
+            volume.stop();
+            media = taken_out(&mut volume);
+        }
+        let found = Found::find(&mut media, &mut Findings::default()).unwrap();
+        assert_eq!(is_rebuilt(&found), !is_served);
     }
 }
 

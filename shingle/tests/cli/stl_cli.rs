@@ -292,10 +292,14 @@ fn a_volume_without_roots_is_copied_into_an_image_and_made_a_volume_again() {
     scratch.fails("stl salvage smr --in-place --sectors 80", 2, &["blocks up to sector 4800"]);
     let said = scratch.ok(&format!("stl salvage smr --in-place --sectors {sectors}"));
     assert!(said.contains("a new map of 600 blocks") && said.contains("Nothing is known to be lost"), "{said}");
+    // Cut off behind its last write, it is done again.
+    let said = scratch.ok("stl salvage smr --in-place");
+    assert!(said.contains("a new map of 600 blocks") && said.contains("Nothing is known to be lost"), "{said}");
     assert!(scratch.ok("stl check smr --data").ends_with("No error detected\n"));
     serve(&scratch, &table, "");
     is_served(&scratch);
     assert!(scratch.ok("stl check smr --data").ends_with("No error detected\n"));
+    scratch.fails("stl salvage smr --in-place", 1, &["a root of this volume can be read", "--force"]);
 }
 
 /// The files of the disk that have data of users.

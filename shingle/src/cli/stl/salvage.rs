@@ -9,7 +9,7 @@ use shingle_core::dm::stl::format::SetId;
 use shingle_core::dm::stl::map::{LEAF_BLOCKS, LeafNo};
 use shingle_core::dm::stl::tools::{
     Absent, Findings, FormatOptions, Loss, Media, RebuildOptions, Rebuilt, Stream, Survey, Volume, Window,
-    WrongMembers, ZoneSeen, absent, plan, read_leaf, rebuild,
+    WrongMembers, ZoneSeen, absent, finish_rebuild, is_rebuilt, plan, read_leaf, rebuild,
 };
 use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
 use shingle_host::config::{format_bytes, parse_size};
@@ -82,8 +82,9 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let access = if args.in_place { Access::Write } else { Access::Read };
     let mut disks = args.set.open(access)?;
     let part = Volume::find_part(&mut disks, &mut Findings::default()).ok();
-    let is_whole = part.as_ref().is_some_and(|(_, wrong)| wrong.is_none());
-    if args.in_place && !args.force && is_whole {
+    let whole = part.as_ref().filter(|(_, wrong)| wrong.is_none()).map(|(volume, _)| volume);
+    let interrupted = whole.filter(|volume| !args.force && is_rebuilt(volume)).cloned();
+    if args.in_place && !args.force && whole.is_some() && interrupted.is_none() {
         let message = "a root of this volume can be read: `shingle stl check` tells what is wrong with it; --force makes a new one by \
                        the headers alone";
         return Err(CliError::Failed(message.into()));
@@ -100,7 +101,7 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
         Outcome { survey, sectors, source, losses: Vec::new(), more: 0, wrong, absent, made: String::new() };
     match &args.output {
         Some(_) => args.copy(&mut disks, &mut outcome)?,
-        None => args.rebuild(&mut disks, &mut outcome)?,
+        None => args.rebuild(&mut disks, &mut outcome, interrupted)?,
     }
     if let (Some(file), Some(path)) = (report, &args.report) {
         let text = format!("{:#}\n", outcome.losses_json());
@@ -180,7 +181,8 @@ impl SalvageArgs {
         Ok(())
     }
 
-    fn rebuild(&self, disks: &mut Disks, outcome: &mut Outcome) -> Result<(), CliError> {
+    /// Makes the disks a volume again, or goes on with that where it was interrupted.
+    fn rebuild(&self, disks: &mut Disks, outcome: &mut Outcome, interrupted: Option<Volume>) -> Result<(), CliError> {
         // Nobody but a root knew them.
         for member in outcome.survey.members.iter_mut().filter(|member| member.id == [0; 16]) {
             member.id = Uuid::new_v4().into_bytes();
@@ -188,7 +190,11 @@ impl SalvageArgs {
         let reserve = outcome.survey.root.as_ref().map_or(70, |found| found.root.reserve);
         let capacity = outcome.sectors / u64::from(BLOCK_SECTORS);
         let options = RebuildOptions { capacity, reserve, leaves_at_once: self.at_once() };
-        let rebuilt = with_percent("rebuilding", |progress| rebuild(disks, &outcome.survey, &options, progress));
+        let survey = &outcome.survey;
+        let rebuilt = with_percent("rebuilding", |progress| match &interrupted {
+            Some(volume) => finish_rebuild(disks, (volume, survey), self.at_once()),
+            None => rebuild(disks, survey, &options, progress),
+        });
         let Rebuilt { live, lost } = rebuilt.map_err(CliError::failed)?;
         outcome.losses = lost;
         outcome.made =

@@ -35,7 +35,7 @@ pub use format::{FormatError, FormatOptions, format, plan};
 pub use media::{Disk, Media, MediaError, Progress, Spot};
 pub use members::{Absent, Foreign, WrongMembers, absent};
 pub use memory::MemoryMedia;
-pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, rebuild};
+pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, finish_rebuild, is_rebuilt, rebuild};
 pub use remove::{Removal, RemoveError, finish_removal, plan_removal};
 pub use salvage::{Loss, Lost, Window, read_leaf};
 pub use space::Space;

@@ -1,12 +1,14 @@
 //! A new map and new roots for a set that has lost them, in zones that are empty.
 //!
 //! Nothing is changed but empty zones before all of the map is durable; then the zones of roots are emptied and get the new ones. If no root
-//! is left, no old map can be read either, and its zones are empty ones, too.
+//! is left, no old map can be read either, and its zones are empty ones, too. A rebuild that was interrupted before its first root begins anew;
+//! one that was interrupted behind it has only the roots of other disks left to write.
 
 use super::format::wipe;
 use super::media::{Media, MediaError, Progress, Spot};
 use super::salvage::{Loss, Window};
 use super::survey::{Stream, Survey, ZoneSeen};
+use super::volume::{RootFound, Volume};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
 use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
@@ -283,20 +285,56 @@ impl<'a> Filling<'a> {
 fn write_roots(media: &mut dyn Media, filling: &Filling<'_>, root: &Root) -> Result<(), RebuildError> {
     let survey = filling.survey;
     let number = survey.root.as_ref().map_or(0, |found| found.header.batch.number) + 1;
+    let batch = Batch { set: survey.set, epoch: filling.epoch, number, since: survey.user, ..Batch::default() };
     for (member, disk) in survey.members.iter().zip(&survey.space.disks) {
         let Some(disk) = *disk else { continue };
-        wipe(media, disk, survey.space.set.zone_blocks())?;
-        let batch = Batch {
-            set: survey.set,
-            place: member.first,
-            epoch: filling.epoch,
-            number,
-            since: survey.user,
-            ..Batch::default()
-        };
-        let bytes = encode_root(root, &filling.lives, &batch).map_err(|_| RebuildError::TooLarge)?;
-        media.write(Spot { disk, block: 0 }, &bytes)?;
-        media.flush()?;
+        let batch = Batch { place: member.first, ..batch };
+        write_root(media, disk, (root, &filling.lives, &batch))?;
     }
     Ok(())
+}
+
+/// Makes a root the only one of a disk.
+fn write_root(
+    media: &mut dyn Media,
+    disk: usize,
+    (root, lives, batch): (&Root, &[Life], &Batch),
+) -> Result<(), RebuildError> {
+    wipe(media, disk, root.zone_blocks)?;
+    let bytes = encode_root(root, lives, batch).map_err(|_| RebuildError::TooLarge)?;
+    media.write(Spot { disk, block: 0 }, &bytes)?;
+    Ok(media.flush()?)
+}
+
+/// True if the newest root is that of a rebuild of a volume without roots, and no start has come since: it has number 1, and covers batches.
+#[must_use]
+pub fn is_rebuilt(volume: &Volume) -> bool {
+    let RootFound { header, root, .. } = &volume.newest;
+    header.batch.number == 1 && (root.cut.0 > 0 || root.copies.0 > 0)
+}
+
+/// Goes on with a rebuild that was interrupted after its first root: writes that root to the disks that have none. Nothing else is written.
+///
+/// # Errors
+/// If a disk fails.
+pub fn finish_rebuild(
+    media: &mut dyn Media,
+    (volume, survey): (&Volume, &Survey),
+    leaves_at_once: u32,
+) -> Result<Rebuilt, RebuildError> {
+    let (RootFound { header, root, .. }, mut rebuilt) = (&volume.newest, Rebuilt::default());
+    let leaves = (0..volume.leaves.len() as u32).map(LeafNo).collect::<Vec<_>>();
+    for leaves in leaves.chunks(leaves_at_once.max(1) as usize) {
+        let window =
+            Window::gather(media, survey, leaves[0]..LeafNo(leaves[0].0 + leaves.len() as u32), &mut |_, _| ());
+        rebuilt.lost.extend(window.torn());
+        let extents = leaves.iter().flat_map(|leaf| window.extents(*leaf, root.capacity));
+        rebuilt.live += extents.map(|extent| u64::from(extent.blocks)).sum::<u64>();
+    }
+    for (member, disk) in root.members.iter().zip(&volume.space.disks) {
+        let Some(disk) = disk.filter(|disk| volume.of_disks[*disk].is_none()) else { continue };
+        let batch = Batch { place: member.first, ..header.batch };
+        write_root(media, disk, (root, header.lives(), &batch))?;
+    }
+    Ok(rebuilt)
 }
