@@ -6,6 +6,7 @@ use std::rc::Rc;
 use shingle_core::block::{Bio, BlockDevice, Cx, Data, DeviceId, Limits, Op, Payload, Reason, Status};
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, SetId, Written};
 use shingle_core::dm::stl::map::LEAF_BLOCKS;
+use shingle_core::dm::stl::tools::Spot;
 use shingle_core::dm::stl::{Epoch, Lba, Options, Sabotage, Stl};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -208,6 +209,8 @@ struct Watch {
     /// From the first reset of a zone there, or behind, on it takes no changes.
     until: Rc<Cell<Option<Sector>>>,
     is_lost: Rc<Cell<bool>>,
+    /// Number of flushes that are still to fail.
+    failing_flushes: Rc<Cell<u32>>,
 }
 
 /// A disk that is watched.
@@ -227,11 +230,15 @@ impl BlockDevice for Watched {
     }
 
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
-        let Watch { told, until, is_lost } = &self.watch;
+        let Watch { told, until, is_lost, failing_flushes } = &self.watch;
         told.borrow_mut().push(bio.op);
         let is_last = bio.op == Op::ZoneReset && until.get().is_some_and(|first| bio.sector >= first);
         is_lost.set(is_lost.get() || is_last);
         if is_lost.get() && !is_read(bio.op) {
+            return cx.fail(bio, Reason::Medium);
+        }
+        if bio.op == Op::Flush && failing_flushes.get() > 0 {
+            failing_flushes.set(failing_flushes.get() - 1);
             return cx.fail(bio, Reason::Medium);
         }
         cx.submit(self.below[0], bio, 0);
@@ -279,6 +286,49 @@ fn does_flush_first(gone: Sabotage) -> bool {
 fn a_start_changes_nothing_before_what_it_found_is_durable() {
     assert!(does_flush_first(Sabotage::default()));
     assert!(!does_flush_first(Sabotage { start_unflushed: true, ..Sabotage::default() }), "the test does not show it");
+}
+
+/// Flushes of the disk that a FLUSH causes, behind one that has failed.
+fn flushes_after_a_failed_one(gone: Sabotage) -> usize {
+    let (mut volume, watch) = watched();
+    volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    volume.write(3, 1, 1);
+    volume.rig.settle();
+    watch.failing_flushes.set(1);
+    assert_ne!(volume.run(Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None)).1, Status::Ok);
+    watch.told.borrow_mut().clear();
+    volume.flush();
+    watch.told.borrow().iter().filter(|op| **op == Op::Flush).count()
+}
+
+#[test]
+fn a_flush_after_a_failed_flush_reaches_the_disk() {
+    assert_eq!(flushes_after_a_failed_one(Sabotage::default()), 1);
+    let gone = Sabotage { failed_flush_counts: true, ..Sabotage::default() };
+    assert_eq!(flushes_after_a_failed_one(gone), 0, "the test does not show it");
+}
+
+/// Data of a block that has changed on the disk, if it can be read.
+fn rotten_block(gone: Sabotage) -> Option<u8> {
+    let mut volume = Volume::new(&[disk(40, Some(0))], 200, small());
+    volume.write(0, 1, 1);
+    volume.stop();
+    let mut media = taken_out(&mut volume);
+    let blocks = (0..40 * u64::from(ZONE)).map(|block| Spot { disk: 0, block });
+    let data = blocks.into_iter().find(|spot| media.block(*spot) == [1; 4096]).unwrap();
+    media.put(data, &[2; 4096]);
+    put_back(&mut volume, &media);
+    volume.load();
+    volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    let (bio, status) = volume.run(read(0, 1));
+    status.is_ok().then(|| first_bytes(&bio)[0])
+}
+
+#[test]
+fn a_block_that_has_changed_on_the_disk_reads_as_an_error() {
+    assert_eq!(rotten_block(Sabotage::default()), None);
+    let gone = Sabotage { reads_unchecked: true, ..Sabotage::default() };
+    assert_eq!(rotten_block(gone), Some(2), "the test does not show it");
 }
 
 /// The power is lost when a start, which has written its root, gives back the first zone.

@@ -30,7 +30,9 @@ async fn flush_changes(shared: &Shared) -> Result<(), Reason> {
     let result = disks::all(answers).await;
     if result.is_err() {
         let mut state = shared.borrow_mut();
-        members.into_iter().for_each(|member| state.disks.doubt(member));
+        if !state.guards.gone().failed_flush_counts {
+            members.into_iter().for_each(|member| state.disks.doubt(member));
+        }
     }
     result
 }

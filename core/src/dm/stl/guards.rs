@@ -63,6 +63,10 @@ pub struct Sabotage {
     pub emptied_early: bool,
     /// The number of a batch that a host refused is left out, and later batches count (I1).
     pub voids_unwritten: bool,
+    /// A flush that follows a failed one succeeds without flushing (I37).
+    pub failed_flush_counts: bool,
+    /// Data that a disk returns is not compared with its checksum (I38).
+    pub reads_unchecked: bool,
     /// FUA writes are acknowledged as others are (I26).
     pub fua_is_nothing: bool,
 }

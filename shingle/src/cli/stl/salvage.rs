@@ -181,7 +181,7 @@ impl SalvageArgs {
         Ok(())
     }
 
-    /// Makes the disks a volume again, or goes on with that where it was interrupted.
+    /// Makes the disks a volume again, or continues that where it was interrupted.
     fn rebuild(&self, disks: &mut Disks, outcome: &mut Outcome, interrupted: Option<Volume>) -> Result<(), CliError> {
         // Nobody but a root knew them.
         for member in outcome.survey.members.iter_mut().filter(|member| member.id == [0; 16]) {

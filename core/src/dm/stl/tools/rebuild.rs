@@ -313,7 +313,7 @@ pub fn is_rebuilt(volume: &Volume) -> bool {
     header.batch.number == 1 && (root.cut.0 > 0 || root.copies.0 > 0)
 }
 
-/// Goes on with a rebuild that was interrupted after its first root: writes that root to the disks that have none. Nothing else is written.
+/// Completes a rebuild that was interrupted after its first root: writes that root to the disks that have none. Nothing else is written.
 ///
 /// # Errors
 /// If a disk fails.
