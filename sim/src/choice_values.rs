@@ -86,6 +86,9 @@ impl Choice for Fault {
             "Slow" => Fault::Slow(value.parse().ok()?),
             "ZoneReadOnly" => Fault::ZoneReadOnly,
             "ZoneOffline" => Fault::ZoneOffline,
+            "Rot" => Fault::Rot,
+            "Vanish" => Fault::Vanish,
+            "Stray" => Fault::Stray,
             _ => return None,
         })
     }

@@ -25,6 +25,13 @@ pub enum Fault {
     ZoneReadOnly,
     /// Its zone goes offline first.
     ZoneOffline,
+    /// Bit rot: a block that the command reads has changed on the medium, without an error.
+    Rot,
+    /// A lost write: data for a sequential zone does not get there, without an error. The pointer advances, and the sectors below it read as
+    /// unwritten ones.
+    Vanish,
+    /// A misdirected write: a lost write whose data overwrites an earlier part of the zone.
+    Stray,
 }
 
 /// A fault, and when it happens.
@@ -78,11 +85,19 @@ impl Fault {
         !matches!(self, Fault::Slow(_))
     }
 
+    /// True if the disk returns other data than was written from now on.
+    #[must_use]
+    pub const fn is_damage(self) -> bool {
+        matches!(self, Fault::Rot | Fault::Vanish | Fault::Stray)
+    }
+
     /// Whether the fault makes sense for `op`; one that does not is no fault.
     #[must_use]
     pub const fn suits(self, op: Op) -> bool {
         match self {
             Fault::Partial(_) => op.writes_data(),
+            Fault::Rot => matches!(op, Op::Read),
+            Fault::Vanish | Fault::Stray => matches!(op, Op::Write),
             Fault::ZoneReadOnly | Fault::ZoneOffline => !matches!(op, Op::Flush | Op::ReportZones | Op::ZoneResetAll),
             _ => true,
         }

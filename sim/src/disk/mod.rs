@@ -17,6 +17,7 @@
 //! gives up on it, and for that reason an aborted command never lands later.
 
 mod conduct;
+mod damage;
 mod journal;
 mod leaf;
 mod platter;
@@ -144,8 +145,8 @@ pub struct Medium(Left);
 
 #[derive(Clone)]
 enum Left {
-    /// What its zones hold, after a loss of power.
-    Dark(Vec<(Image, Condition)>),
+    /// Contents of its zones after a power loss, and how often they were damaged.
+    Dark(Vec<(Image, Condition)>, u64),
     /// All that it knows, what is volatile included: its host was killed.
     Running(Box<Platter>),
 }
@@ -153,7 +154,7 @@ enum Left {
 impl Medium {
     fn unwritten(geometry: &ZoneGeometry) -> Self {
         let zone = |zone| (Image::unwritten(geometry.len(ZoneNo(zone))), Condition::Empty);
-        Self(Left::Dark((0..geometry.zones()).map(zone).collect()))
+        Self(Left::Dark((0..geometry.zones()).map(zone).collect(), 0))
     }
 }
 
@@ -169,6 +170,8 @@ pub struct CrashDisk {
     taken: u64,
     faults: Vec<u64>,
     all_faults: u64,
+    /// True if its host has written something since the power came.
+    is_in_use: bool,
     conduct: Conduct,
 }
 
@@ -212,7 +215,7 @@ impl CrashDisk {
         limits.validate()?;
         let count = config.geometry.zones();
         let platter = match medium.into().unwrap_or_else(|| Medium::unwritten(&config.geometry)).0 {
-            Left::Dark(zones) => Platter::new(&config, limits, zones),
+            Left::Dark(zones, damages) => Platter::new(&config, limits, (zones, damages)),
             Left::Running(platter) => *platter,
         };
         Ok(Self {
@@ -224,6 +227,7 @@ impl CrashDisk {
             taken: 0,
             faults: vec![0; count as usize],
             all_faults: 0,
+            is_in_use: false,
             conduct: Conduct::new(count),
             config,
         })
@@ -299,6 +303,7 @@ impl CrashDisk {
             taken: 0,
             faults,
             all_faults,
+            is_in_use: false,
             conduct,
         }
     }
@@ -334,6 +339,12 @@ impl CrashDisk {
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.taken
+    }
+
+    /// Times that something on it was made different from what was written, in this life or an earlier one.
+    #[must_use]
+    pub fn damages(&self) -> u64 {
+        self.platter.damages
     }
 
     /// Makes `zone` read-only or offline, from now on and through losses of power. What is offline stays so.
@@ -516,8 +527,28 @@ impl CrashDisk {
                 }
                 self.perform(bio, after, now)
             }
+            Fault::Rot | Fault::Vanish | Fault::Stray => self.perform_wrongly(bio, fault, (after, now)),
             Fault::Lose | Fault::Slow(_) => self.perform(bio, after, now),
         }
+    }
+
+    /// Carries out a command and damages the medium, without an error. Until its host has written something it damages nothing: to a start, damage
+    /// that comes before it has read the disk is damage from before the power loss.
+    fn perform_wrongly(&mut self, bio: &mut Bio, fault: Fault, (after, now): (u64, Instant)) -> Status {
+        if !self.is_in_use {
+            return self.perform(bio, after, now);
+        }
+        if bio.op == Op::Read {
+            self.platter.damage(bio, fault, &mut self.choices);
+        }
+        let done = self.perform(bio, after, now);
+        if bio.op == Op::Write && done.is_ok() {
+            self.platter.damage(bio, fault, &mut self.choices);
+            if !self.config.write_cache || bio.flags.has(Flags::FUA) {
+                self.platter.commit_of(bio);
+            }
+        }
+        done
     }
 
     fn perform(&mut self, bio: &mut Bio, after: u64, now: Instant) -> Status {
@@ -544,6 +575,7 @@ impl CrashDisk {
         if durable {
             self.platter.commit_of(bio);
         }
+        self.is_in_use |= bio.op == Op::Write;
         let Err(refusal) = outcome else { return Status::Ok };
         let reason = refusal.explain(&self.platter.zones, bio.sector);
         if matches!(reason, Reason::Medium) {

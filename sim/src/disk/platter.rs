@@ -22,14 +22,16 @@ pub(super) struct Platter {
     pub stores: Vec<ZoneStore>,
     /// Changes of the medium so far.
     pub changes: u64,
+    /// Times that something was made different from what was written.
+    pub damages: u64,
     /// The word of which unwritten sectors are full.
-    unwritten: u64,
+    pub unwritten: u64,
     fua_alone: bool,
 }
 
 impl Platter {
     /// One whose zones hold this; those that were open are closed.
-    pub fn new(config: &CrashConfig, limits: Limits, left: Vec<(Image, Condition)>) -> Self {
+    pub fn new(config: &CrashConfig, limits: Limits, (left, damages): (Vec<(Image, Condition)>, u64)) -> Self {
         let geometry = config.geometry;
         let state = |zone: ZoneNo| {
             let (image, cond) = &left[zone.index()];
@@ -43,7 +45,7 @@ impl Platter {
         let images = left.into_iter().map(|(image, _)| image).enumerate();
         let stores = images.map(|(n, image)| ZoneStore::new(sequential(n), image)).collect();
         let (unwritten, fua_alone) = (config.unwritten, config.fua_alone);
-        Self { geometry, limits, zones, stores, changes: 0, unwritten, fua_alone }
+        Self { geometry, limits, zones, stores, changes: 0, damages, unwritten, fua_alone }
     }
 
     /// What is left of it when the power goes now.
@@ -54,7 +56,7 @@ impl Platter {
             let cond = self.zones.state(ZoneNo(n as u32)).cond;
             (choices.scoped("zone", n as u64, |choices| store.survive(block, choices)), cond)
         });
-        Medium(Left::Dark(zones.collect()))
+        Medium(Left::Dark(zones.collect(), self.damages))
     }
 
     /// Makes durable what changed up to number `serial`.

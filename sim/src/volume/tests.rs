@@ -218,3 +218,14 @@ fn what_is_found_after_a_kill_may_be_lost_with_the_power_until_it_is_flushed() {
     life.0.power_cut();
     assert_eq!(life.read(0, Seen::Zeroes), Err(Rule::Durability));
 }
+
+#[test]
+fn a_forgiven_block_may_hold_every_older_version_and_no_other_data() {
+    let mut life = Life::new();
+    let (older, newer) = (life.write(1), life.write(1));
+    life.flush();
+    assert_eq!(life.left(1, &[0, older, newer]), [newer]);
+    life.0.forgive();
+    assert_eq!(life.left(1, &[0, older, newer]), [0, older, newer]);
+    assert_eq!([life.read(1, look(2, newer)), life.read(1, Seen::Garbage)], [Err(Rule::Foreign), Err(Rule::Data)]);
+}

@@ -52,6 +52,8 @@ guards! {
     batches_that_failed_and_count_are_found_where_disks_fail: failed_batches_count, target(false), 0..60;
     a_zone_that_the_root_of_a_tool_names_and_a_start_takes_for_free_is_found: named_is_free, target(true), with_removals(100..250);
     a_disk_that_is_let_go_before_it_is_empty_is_found: emptied_early, target(true), with_removals(100..250);
+    a_flush_after_a_failed_one_that_flushes_nothing_is_found: failed_flush_counts, target(false), 0..60;
+    reads_that_compare_no_checksum_are_found: reads_unchecked, target(false), 0..120;
     // Found where disks fail, so that garbage collection takes long, and a sweep meanwhile gave the victim back: copies of its next use were lost.
     // One scenario in many thousands shows it.
     a_victim_that_is_known_by_its_place_alone_is_found: victims_by_place, SwarmOptions { one_cut_of: Some(64), ..target(false) }, 22_189..22_190;

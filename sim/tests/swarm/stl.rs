@@ -40,6 +40,14 @@ fn the_target_keeps_its_promise_and_goes_on_or_says_why_not_where_disks_fail() {
     assert!(reports.iter().map(|report| report.cuts).sum::<u64>() > 2_000, "few cuts");
 }
 
+/// Bit rot, lost writes and misdirected writes: what is read is right, or an error.
+#[test]
+fn the_target_returns_no_data_that_was_not_written_where_a_disk_does() {
+    let damaged = |seed: &u64| describe(*seed, Profile::Stl).contains("returns other data");
+    let reports = pass((0..400).filter(damaged), &SwarmOptions { one_cut_of: Some(4 * ONE_CUT_OF), ..target(false) });
+    assert!(reports.iter().map(|report| report.faults).sum::<u64>() > 100, "hardly anything was damaged");
+}
+
 /// Tables of the volume are swapped in one world of three: another instance of the target finds what the one before has left.
 #[test]
 fn swaps_of_its_table_under_load_lose_nothing_and_fail_nothing_with_power_cuts_anywhere() {

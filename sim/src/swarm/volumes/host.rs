@@ -61,6 +61,10 @@ impl Actor for Host {
         let ledger = &mut *shared.borrow_mut();
         while let Some(back) = io.completion() {
             if let Some(asked) = self.pending.remove(&back.tag) {
+                if asked.op == Op::Flush && !back.status.is_ok() {
+                    // As a file system does that is asked for fsync again.
+                    self.drafts.planned.push_front(VolumeRequest::FLUSH);
+                }
                 ledger.complete(asked, &back, io.stack, io.now());
             }
         }

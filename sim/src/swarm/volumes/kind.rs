@@ -61,6 +61,12 @@ pub(super) trait Kind {
         Ok(())
     }
 
+    /// True if the metadata can be read, and a start will find nothing behind it.
+    fn is_settled(&self, drives: &mut Drives) -> bool {
+        let _ = drives;
+        false
+    }
+
     /// Whether what is found after a kill is durable as soon as hosts are let in.
     fn outlives_kills(&self) -> bool {
         false

@@ -110,7 +110,9 @@ impl Ledger {
             let zones = (0..disk.zones().geometry().zones()).map(ZoneNo);
             zones.filter(|zone| disk.has_failed(*zone)).count()
         };
-        self.machine.faults(stack) > 0 || self.machine.on_disks(stack).map(dead).sum::<usize>() > self.dead
+        self.machine.is_damaged(stack)
+            || self.machine.faults(stack) > 0
+            || self.machine.on_disks(stack).map(dead).sum::<usize>() > self.dead
     }
 
     /// Whether a request waits for too long at `now`.

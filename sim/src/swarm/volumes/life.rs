@@ -61,9 +61,12 @@ impl Loss {
         }
     }
 
-    /// What of the volume may be there afterwards.
-    fn befalls(self, volume: &Volume) -> Volume {
+    /// Returns the contents that the volume may have afterwards. If a disk `is_damaged`, a start may take the last batches for torn.
+    fn befalls(self, volume: &Volume, is_damaged: bool) -> Volume {
         let mut left = volume.clone();
+        if is_damaged {
+            left.forgive();
+        }
         match self {
             Loss::Power => left.power_cut(),
             Loss::Process => left.kill(),
@@ -188,6 +191,9 @@ impl Run<'_> {
         // Where something went wrong, the last commit may have as well.
         let is_hurt = shared.borrow().excuses(&world.stack);
         let stopped = self.stopped(world, scene, is_hurt);
+        if scene.cut.is_none() && machine.is_damaged(&world.stack) {
+            self.judge_damage(&stopped, &shared, draws);
+        }
         if scene.cut.is_none() && !is_hurt {
             let checked = bare(self.scenario, Some(stopped.clone()), draws.rng());
             let checked = checked.and_then(|mut drives| {
@@ -211,6 +217,15 @@ impl Run<'_> {
         }
         volume.power_cut();
         scene.choices.scoped("stop", 0, |choices| scene.machine.lose(Loss::Power, &world.stack, choices))
+    }
+
+    /// After a stop of a volume on damaged disks, nothing is lost unnoticed if the newest root that can be read covers all.
+    fn judge_damage(&self, stopped: &Media, shared: &Shared, draws: &mut Choices) {
+        let drives = bare(self.scenario, Some(stopped.clone()), draws.rng());
+        let is_settled = drives.is_ok_and(|mut drives| self.kind.is_settled(&mut drives));
+        if !is_settled {
+            shared.borrow_mut().volume.forgive();
+        }
     }
 
     fn count_swaps(&mut self, shared: &Shared) {
@@ -271,7 +286,8 @@ impl Run<'_> {
             if let Some((_, loss)) = scene.life.cut_at.filter(|(at, _)| *at <= commands) {
                 let mut ledger = scene.shared.borrow_mut();
                 let media = scene.choices.scoped("cut", 0, |choices| scene.machine.lose(loss, stack, choices));
-                scene.cut = Some((media, loss.befalls(&ledger.volume)));
+                let is_damaged = scene.machine.is_damaged(stack);
+                scene.cut = Some((media, loss.befalls(&ledger.volume, is_damaged)));
                 ledger.is_dark = true;
             } else if !scene.life.is_branch {
                 let is_cut = self.branches_at(scene.life.number, commands);
@@ -292,7 +308,7 @@ impl Run<'_> {
         }
         let rng = super::branch_rng(!self.seed, scene.life.number, at);
         let media = scene.machine.lose(loss, stack, &mut self.choices_of(rng, scene.life.number, (loss.name(), at)));
-        let volume = loss.befalls(&shared.borrow().volume);
+        let volume = loss.befalls(&shared.borrow().volume, scene.machine.is_damaged(stack));
         if let Err(violation) = self.branch(scene.life.number, (at, loss), (media, volume), shared) {
             shared.borrow_mut().log.violation.get_or_insert(violation);
         }

@@ -115,6 +115,11 @@ impl Machine {
         self.on_disks(stack).map(Powered::faults).sum()
     }
 
+    /// True if a disk has other data than was written to it.
+    pub fn is_damaged(&self, stack: &Stack) -> bool {
+        self.on_disks(stack).any(|disk| disk.damages() > 0)
+    }
+
     pub fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {
         self.disks.iter().filter_map(|disk| stack.device(*disk))
     }

@@ -120,11 +120,12 @@ impl Scenario {
         if kind.tables().is_some() {
             draw_short_zones(seed, &mut disks);
         }
+        let damaged = kind.tables().and_then(|_| draw_damage(seed, &disks));
         let exhaustive = rng.chance(1, 4);
         let ops = if exhaustive { between(rng, 5, 40) } else { between(rng, 40, 600) };
         let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
         let sound = rng.chance(2, 3);
-        Self {
+        let mut scenario = Self {
             dead: layout.dead,
             zone_blocks,
             plug: draw_plug(rng),
@@ -139,7 +140,14 @@ impl Scenario {
             branches: if exhaustive { Branches::Every } else { Branches::OneOf(1 + ops / 20) },
             ops,
             disks,
+        };
+        if let Some((disk, plan)) = damaged.filter(|_| sound && scenario.dead.is_empty() && scenario.swaps.is_none()) {
+            scenario.faults[disk] = plan;
         }
+        if kind.tables().is_some() && !sound {
+            draw_failing_flushes(seed, &mut scenario.faults);
+        }
+        scenario
     }
 
     /// The scenario with each value recorded, or replaced by the recorded one. What leads to requests, faults and power cuts alone is not: those
@@ -266,6 +274,33 @@ fn draw_short_zones(seed: u64, disks: &mut [CrashConfig]) {
     }
 }
 
+/// Makes flushes of all disks fail often, in some scenarios. A separate generator draws it, so that other scenarios stay the same.
+fn draw_failing_flushes(seed: u64, plans: &mut [FaultPlan]) {
+    let mut rng = Rng::new(seed ^ 0xf1_054e5).fork();
+    if rng.chance(1, 3) {
+        for plan in plans {
+            let flushes = draw_trigger(&mut rng, OpSet::of(&[Op::Flush]), 2, 2);
+            *plan = core::mem::take(plan).with(flushes, Fault::Fail(Status::Io));
+        }
+    }
+}
+
+/// Draws a disk that returns other data than was written, and how. A separate generator draws it, so that other scenarios stay the same.
+fn draw_damage(seed: u64, disks: &[CrashConfig]) -> Option<(usize, FaultPlan)> {
+    let mut rng = Rng::new(seed ^ 0x0b17_2077).fork();
+    let disk = rng.below(disks.len() as u64) as usize;
+    let mut rule = |op, fault| (draw_trigger(&mut rng, OpSet::of(&[op]), 4, 2), fault);
+    let rules = [(Op::Read, Fault::Rot), (Op::Write, Fault::Vanish), (Op::Write, Fault::Stray)]
+        .map(|(op, fault)| rule(op, fault));
+    let mut plan = FaultPlan::none();
+    for (trigger, fault) in rules {
+        if rng.chance(1, 2) {
+            plan = plan.with(trigger, fault);
+        }
+    }
+    (rng.chance(1, 4) && !plan.is_empty()).then_some((disk, plan))
+}
+
 /// Which disk leaves the volume, if one does: so that one with zones is left.
 fn draw_leaving(seed: u64, disks: &[CrashConfig]) -> Option<usize> {
     let mut rng = Rng::new(seed ^ 0x1ea_7e50_d15c).fork();
@@ -346,6 +381,10 @@ shingle_core::impl_display!(Scenario, |self, f| {
         write!(f, "disk {disk} leaves, ")?;
     }
     write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
+    let is_damaged = |plan: &FaultPlan| plan.rules.iter().any(|rule| rule.fault.is_damage());
+    if let Some(disk) = self.faults.iter().position(is_damaged) {
+        write!(f, "disk {disk} returns other data, ")?;
+    }
     let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
     let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
     write!(f, "{rules} fault rules, bad blocks: {bad}")

@@ -155,6 +155,10 @@ impl Kind for Stl {
         if self.over.is_some() { Ok(()) } else { stl_reader::read(drives, volume) }
     }
 
+    fn is_settled(&self, drives: &mut Drives) -> bool {
+        self.over.is_none() && stl_reader::is_settled(drives)
+    }
+
     fn check(&self, drives: &mut Drives, _: Option<u64>) -> Result<(), String> {
         if self.over.is_some() { Ok(()) } else { stl_reader::check_and_salvage(drives) }
     }

@@ -11,9 +11,10 @@ use crate::StlMedia;
 use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
+use shingle_core::dm::stl::format::ZoneUse;
 use shingle_core::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
-use shingle_core::dm::stl::{BLOCK_BYTES, Lba};
+use shingle_core::dm::stl::{BLOCK_BYTES, Lba, ZoneIndex};
 use shingle_core::time::Instant;
 
 /// Checks the volume, its data as well.
@@ -63,6 +64,24 @@ pub(super) fn read(drives: &mut Drives, volume: &mut Volume) -> Result<(), Broke
         volume.succeed(number, read_stamps(&Payload::Data(data)))?;
     }
     Ok(())
+}
+
+/// True if the newest root that can be read covers all that is there: nothing is behind it, and no zone that may have something has anything but
+/// batches up to its pointer.
+pub(super) fn is_settled(drives: &mut Drives) -> bool {
+    let Ok(mut media) = drives.stl_media() else { return false };
+    let mut findings = Findings::default();
+    let Ok(volume) = tools::Volume::find(&mut media, &mut findings) else { return false };
+    let space = &volume.space;
+    let open = volume.newest.root.open.iter().map(|open| space.set.zone_of(open.start).0).collect::<Vec<_>>();
+    let is_open = |zone: &ZoneIndex| {
+        let is_free = volume.zones[zone.0 as usize].is_some_and(|row| row.used_for == ZoneUse::Free);
+        open.contains(zone) || is_free
+    };
+    let mut ends =
+        |zone| space.pointer(zone) == 0 || tools::follow(&mut media, &volume, zone).0.end == space.pointer(zone);
+    let sequential = space.zones().filter(|zone| space.is_sequential(*zone));
+    volume.is_at_rest() && findings.is_clean() && sequential.filter(is_open).all(&mut ends)
 }
 
 /// Checks what a clean stop has left, and that the headers alone lead to each block that the map leads to.
