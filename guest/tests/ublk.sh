@@ -326,6 +326,42 @@ a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
     same "what was swapped" "$(head -c 250M /dev/zero | sha256sum)" "$(cat swapped)"
 }
 
+# _swaps: the volume at $device takes swap of programs that need 200 MiB more than there is memory, and gives it back.
+_swaps() {
+    mkswap "$device" > /dev/null
+    swapon "$device"
+    later swapoff "$device"
+    head -c "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 150 * 1024))K" /dev/zero > hog
+    # `tail` keeps what it reads.
+    timeout 400 sh -c 'head -c 350M /dev/zero | tail -c 350M | sha256sum' > swapped || fail "the machine stands still"
+    [ "$(awk '/pswpout/ { print $2 }' /proc/vmstat)" -gt 10000 ] || fail "hardly anything was swapped out: memory was not short"
+    same "what was swapped" "$(head -c 350M /dev/zero | sha256sum)" "$(cat swapped)"
+    rm hog
+}
+swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
+    long
+    disk 0
+    mkfs.ext4 -q -F "$device"
+    mounted "$device" /mnt
+    shingle create /mnt/smr --size 768MiB --zone-size 16MiB --conventional 0
+    shingle stl format /mnt/smr --json > formatted
+    _volume_in /mnt/smr
+    sed -i "s/^table = .*/table = \"0 $(jq .sectors formatted) stl smr\"/" stack.toml
+    serve_block
+    _swaps
+}
+swap_on_a_dm_zoned_volume_over_a_disk_never_stops_the_machine() {
+    long
+    disk 0
+    mkfs.ext4 -q -F "$device"
+    mounted "$device" /mnt
+    shingle create /mnt/smr --size 1024MiB --zone-size 16MiB --conventional 8
+    shingle dmz format /mnt/smr > formatted
+    _volume_in /mnt/smr
+    serve_block
+    _swaps
+}
+
 zones_are_reported_and_managed() {
     _zones 128 --conventional 2
     serve_block

@@ -82,6 +82,7 @@ impl Choice for Fault {
             "Fail" => Fault::Fail(status()?),
             "Partial" => Fault::Partial(status()?),
             "Landed" => Fault::Landed(status()?),
+            "Refuse" => Fault::Refuse(status()?),
             "Lose" => Fault::Lose,
             "Slow" => Fault::Slow(value.parse().ok()?),
             "ZoneReadOnly" => Fault::ZoneReadOnly,

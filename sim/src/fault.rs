@@ -17,6 +17,8 @@ pub enum Fault {
     Partial(Status),
     /// It is carried out and reported as failed: the write pointer is beyond what was acknowledged.
     Landed(Status),
+    /// The host below the disk refuses it with this status, and nothing has changed: its file system is full or read-only for a while.
+    Refuse(Status),
     /// Its completion is lost. The disk carried it out, or not; it ends with [`Status::Timeout`] when its time is up.
     Lose,
     /// It takes so many times as long.
@@ -95,7 +97,7 @@ impl Fault {
     #[must_use]
     pub const fn suits(self, op: Op) -> bool {
         match self {
-            Fault::Partial(_) => op.writes_data(),
+            Fault::Partial(_) | Fault::Refuse(_) => op.writes_data(),
             Fault::Rot => matches!(op, Op::Read),
             Fault::Vanish | Fault::Stray => matches!(op, Op::Write),
             Fault::ZoneReadOnly | Fault::ZoneOffline => !matches!(op, Op::Flush | Op::ReportZones | Op::ZoneResetAll),

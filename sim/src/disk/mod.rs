@@ -511,6 +511,7 @@ impl CrashDisk {
     fn misperform(&mut self, bio: &mut Bio, fault: Fault, (after, now): (u64, Instant)) -> Status {
         match fault {
             Fault::Fail(status) => bio.blame(Reason::Injected(status)),
+            Fault::Refuse(status) => bio.blame(Reason::Host(status, "a rule has the host refuse it".into())),
             Fault::Partial(status) => {
                 let block = self.platter.limits.block_sectors();
                 let most = self.choices.below("blocks", u64::from(bio.sectors / block)) as u32 * block;

@@ -377,7 +377,9 @@ pub(super) async fn finish(
             Err(reason) => reason,
         };
         tries.count(&reason)?;
-        let lane = room_elsewhere(shared, (pool, sealed.blocks()), (reason, newest)).await?;
+        // One that failed otherwise may be on a disk.
+        let waits = pool != Pool::Users || tries.failures > 0;
+        let lane = room_elsewhere(shared, (waits, pool, sealed.blocks()), (reason, newest)).await?;
         let mut state = shared.borrow_mut();
         state.counters.retries += 1;
         sent = state.send(lane, sealed, tries.next());

@@ -4,7 +4,9 @@
 //!
 //! - Users are told why their changes fail, and the number of their batch stays to be written without any change in it, as no
 //!   batch behind it counts before. Every further change makes the volume try that again, and so does the time.
-//! - Parts of the map wait as they are.
+//! - Whatever may be on a disk waits as it is: a batch that failed otherwise before, and one behind a refused one. Had its users been told that it
+//!   failed, it could be found done later.
+//! - Parts of the map wait as they are, too.
 //!
 //! No zone is lost by it: where nothing of a refused batch was written, the next one goes to the same place.
 
@@ -101,15 +103,16 @@ pub(super) async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Rea
     result
 }
 
-/// Waits until there is room for a batch that failed for `reason`; `newest` was the newest change when it was sent. A batch of users does not wait for a host.
+/// Waits until there is room for a batch that failed for `reason`; `newest` was the newest change when it was sent. Unless it `waits` for a
+/// host, a refusal is returned.
 pub(super) async fn room_elsewhere(
     shared: &Shared,
-    (pool, blocks): (Pool, u32),
+    (waits, pool, blocks): (bool, Pool, u32),
     (mut reason, mut newest): (Reason, u64),
 ) -> Result<LaneNo, Reason> {
     let mut has_to_wait = is_refusal(&reason) && shared.borrow().refusals.nowhere;
     loop {
-        if has_to_wait && pool == Pool::Users {
+        if has_to_wait && !waits {
             return Err(reason);
         }
         if has_to_wait {
@@ -262,14 +265,6 @@ impl State {
 
     fn begin_void(&mut self, number: BatchNo, shares: Vec<(usize, u64)>, reason: &Reason) {
         self.refusals.voids.insert(number);
-        shares.into_iter().for_each(|(key, blocks)| self.refuse_blocks(key, blocks, reason));
-        self.refuse_behind_voids(reason);
-    }
-
-    /// Batches that are written and do not count before one that was refused: who waits for them is told.
-    pub fn refuse_behind_voids(&mut self, reason: &Reason) {
-        let Some(first) = self.refusals.voids.first() else { return };
-        let shares: Vec<(usize, u64)> = self.order.done_behind(*first).flat_map(|done| done.shares.drain(..)).collect();
         shares.into_iter().for_each(|(key, blocks)| self.refuse_blocks(key, blocks, reason));
     }
 

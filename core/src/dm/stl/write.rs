@@ -213,7 +213,6 @@ impl State {
             self.apply(&slot, &sealed);
             shares.into_iter().for_each(|(key, blocks)| self.acknowledge(key, blocks));
         }
-        self.refuse_behind_voids(&Reason::VolumeFull);
         self.notify(|signals| &signals.progress);
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Ledger {
     pub pause: Instant,
     /// The machine is being stopped: nobody swaps tables any more.
     pub is_stopping: bool,
+    /// An acknowledged discard may have done nothing, as hosts of disks refuse writes.
+    pub are_discards_hints: bool,
     /// The power is gone: what happens now happens to nobody.
     pub is_dark: bool,
     /// Tables that were swapped while hosts went on, and the longest time that nobody was let in because of that.
@@ -70,7 +72,8 @@ impl Ledger {
             self.violate(Rule::Completion, now, format!("request {tag}: {asked} came back as {bio:?}"));
         }
         self.log.judge_time(&asked, back, now);
-        let outcome = match status.is_ok() {
+        let is_hint = asked.op == Op::Discard && self.are_discards_hints;
+        let outcome = match status.is_ok() && !is_hint {
             true => self.volume.succeed(*tag, read_stamps(&bio.payload)),
             false => self.volume.fail(*tag).map(|_| ()),
         };

@@ -151,7 +151,13 @@ impl Run<'_> {
 
     fn ledger(&self, volume: Volume, left: u64, trace: TraceSum) -> Shared {
         let (dead, log) = (self.scenario.dead.len(), Log { left, trace, ..Log::default() });
-        Rc::new(RefCell::new(Ledger { volume, dead, log, ..Ledger::default() }))
+        Rc::new(RefCell::new(Ledger {
+            volume,
+            dead,
+            log,
+            are_discards_hints: self.scenario.has_refusals(),
+            ..Ledger::default()
+        }))
     }
 
     /// Lives of the disks, one after the other, to a clean stop. Those of the run itself are cut at its cuts, and have a last look

@@ -146,6 +146,7 @@ impl Scenario {
         }
         if kind.tables().is_some() && !sound {
             draw_failing_flushes(seed, &mut scenario.faults);
+            draw_refusals(seed, &mut scenario.faults);
         }
         scenario
     }
@@ -195,6 +196,13 @@ impl Scenario {
         }
         self.disks.iter_mut().for_each(|disk| disk.write_cache = options.write_cache.unwrap_or(disk.write_cache));
         self
+    }
+}
+
+impl Scenario {
+    /// True if the hosts of disks refuse writes.
+    pub fn has_refusals(&self) -> bool {
+        self.faults.iter().flat_map(|plan| &plan.rules).any(|rule| matches!(rule.fault, Fault::Refuse(_)))
     }
 }
 
@@ -281,6 +289,21 @@ fn draw_failing_flushes(seed: u64, plans: &mut [FaultPlan]) {
         for plan in plans {
             let flushes = draw_trigger(&mut rng, OpSet::of(&[Op::Flush]), 2, 2);
             *plan = core::mem::take(plan).with(flushes, Fault::Fail(Status::Io));
+        }
+    }
+}
+
+/// Makes the hosts of some disks refuse writes, in some scenarios. A separate generator draws it, so that other scenarios stay the same.
+fn draw_refusals(seed: u64, plans: &mut [FaultPlan]) {
+    let mut rng = Rng::new(seed ^ 0x0e05_bc0f).fork();
+    if !rng.chance(1, 3) {
+        return;
+    }
+    for plan in plans {
+        if rng.chance(2, 3) {
+            let writes = draw_trigger(&mut rng, OpSet::of(&[Op::Write, Op::WriteZeroes]), 4, 2);
+            let status = some(&mut rng, &[Status::NoSpace, Status::ReadOnly, Status::Transport]);
+            *plan = core::mem::take(plan).with(writes, Fault::Refuse(status));
         }
     }
 }

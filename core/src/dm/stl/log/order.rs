@@ -55,12 +55,6 @@ impl<T> Order<T> {
         self.waiting.iter_mut().skip(place + 1).filter_map(Option::take).collect::<Vec<T>>().into_iter()
     }
 
-    /// Batches behind `number` that are done and do not count yet.
-    pub fn done_behind(&mut self, number: BatchNo) -> impl Iterator<Item = &mut T> {
-        let place = (number - self.first) as usize;
-        self.waiting.iter_mut().skip(place + 1).flatten()
-    }
-
     /// The next batch that counts from now on.
     pub fn pop(&mut self) -> Option<(BatchNo, T)> {
         let batch = self.waiting.front_mut()?.take()?;

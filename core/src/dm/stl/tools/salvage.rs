@@ -76,7 +76,7 @@ impl Window {
     fn take(&mut self, survey: &Survey, found: &Found, torn: &[Pba]) {
         let batch = &found.header.batch;
         match &found.header.kind {
-            BatchKind::User(_) if survey.is_void(batch.epoch, BatchNo(batch.number)) => {}
+            BatchKind::User(_) if survey.is_void(batch.epoch, BatchNo(batch.number)) || survey.is_refused(batch) => {}
             BatchKind::User(records) => {
                 let (number, mut at) = (batch.number, 0);
                 for (record, of_batch) in records.iter().zip(0..) {

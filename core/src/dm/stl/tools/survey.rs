@@ -8,7 +8,7 @@ use super::media::{Disk, Media, Progress};
 use super::members::{Foreign, firsts, set_of_most};
 use super::space::Space;
 use super::volume::{RootFound, roots_of};
-use crate::dm::stl::format::{BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
+use crate::dm::stl::format::{Batch, BatchKind, Checksum, Header, Life, Member, MemberKind, MemberState, SetId};
 use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
@@ -71,6 +71,8 @@ pub struct Survey {
     pub foreign: Vec<(String, Foreign)>,
     /// Batches of users later than this one that are of a life before the key count for nothing.
     void: BTreeMap<Epoch, BatchNo>,
+    /// The attempt that has nothing, of batches of users that a host refused: earlier attempts count for nothing.
+    refused: BTreeMap<(Epoch, u64), u32>,
 }
 
 impl Survey {
@@ -105,6 +107,7 @@ impl Survey {
             root,
             foreign,
             void: BTreeMap::new(),
+            refused: BTreeMap::new(),
         };
         survey.look(media, &roots, progress);
         Ok(survey)
@@ -160,6 +163,10 @@ impl Survey {
         for header in chain.found.iter().map(|found| &found.header) {
             let Header { batch, kind, .. } = header;
             seen.generation = Some(batch.generation);
+            if matches!(kind, BatchKind::User(records) if records.is_empty()) {
+                let attempt = self.refused.entry((batch.epoch, batch.number)).or_default();
+                *attempt = batch.attempt.max(*attempt);
+            }
             self.remember(header);
             match kind {
                 BatchKind::User(records) => {
@@ -199,6 +206,11 @@ impl Survey {
     /// Whether a batch of users counts for nothing: a later life began before it.
     pub(super) fn is_void(&self, epoch: Epoch, number: BatchNo) -> bool {
         self.void.range(epoch + 1..).any(|(_, since)| *since < number)
+    }
+
+    /// True if a later attempt at a batch of users has nothing, as the host refused what this one has.
+    pub(super) fn is_refused(&self, batch: &Batch) -> bool {
+        self.refused.get(&(batch.epoch, batch.number)).is_some_and(|attempt| *attempt > batch.attempt)
     }
 
     /// Blocks of a batch that are not what its header says, where that can be because it was torn: the last of a zone with a pointer, any of
