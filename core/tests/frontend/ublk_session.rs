@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use shingle_core::block::{Bio, Buffer, Data, Flags, Memory, Op, Payload, Region, RemoteMemory, Status};
 use shingle_core::frontend::ublk::{
-    Answer, Descriptor, Next, RecordsShape, Session, SessionShape, Unflushed, UserCopy, ZONE_BYTES, ZoneRecords,
-    log_bytes,
+    Answer, Descriptor, Next, Progress, RecordsShape, Session, SessionShape, Unflushed, UserCopy, ZONE_BYTES,
+    ZoneRecords, log_bytes,
 };
 use shingle_core::sector::Sector;
 use shingle_core::zone::{Condition, Zone, ZoneKind};
@@ -352,13 +353,118 @@ fn a_failed_flush_fails_those_that_wait_and_is_sent_again_when_somebody_wants_ro
     assert_eq!(desk.answered(), [(2, 8192)]);
 }
 
-/// What the next server writes again, with the first byte of the data.
+/// A copy of the memory, as another server would find it.
+fn copy(memory: &Arc<dyn Memory>) -> Arc<dyn Memory> {
+    let copy: Arc<dyn Memory> = Arc::new(Buffer::try_new(memory.words().len() * 8).unwrap());
+    for (to, from) in copy.words().iter().zip(memory.words()) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    copy
+}
+
+fn first_byte(bio: &Bio) -> u8 {
+    bio.payload.segments().first().map_or(0, |data| data.to_vec()[0])
+}
+
+/// Writes of the next server's replay, with the first byte of the data of each. The memory stays as it is.
 fn written_again(memory: &Arc<dyn Memory>) -> Vec<(Seen, u8)> {
-    let desk = Desk::logging(memory);
-    let byte = |bio: &Bio| bio.payload.segments().first().map_or(0, |data| data.to_vec()[0]);
-    let mut again: Vec<_> = desk.bios.iter().map(|(_, bio)| ((bio.op, bio.sector.0, bio.sectors), byte(bio))).collect();
+    let (mut desk, mut again) = (Desk::logging(&copy(memory)), Vec::new());
+    while let Some((_, bio)) = desk.bios.first() {
+        again.extend(
+            (bio.op == Op::Write || bio.op == Op::WriteZeroes)
+                .then(|| ((bio.op, bio.sector.0, bio.sectors), first_byte(bio))),
+        );
+        desk.end(Status::Ok);
+    }
     again.sort_by_key(|((_, sector, _), _)| *sector);
     again
+}
+
+/// A log with room for 16 batches of 8 sectors.
+fn wide_log() -> Arc<dyn Memory> {
+    Arc::new(Buffer::try_new(log_bytes(16 * 4096)).unwrap())
+}
+
+/// Replays until that many flushes have completed, then the server is killed.
+fn replayed_until(memory: &Arc<dyn Memory>, flushes: usize) {
+    let (mut desk, mut done) = (Desk::logging(memory), 0);
+    while done < flushes {
+        done += usize::from(desk.bios[0].1.op == Op::Flush);
+        desk.end(Status::Ok);
+    }
+}
+
+#[test]
+fn a_kill_during_replay_does_not_begin_it_anew() {
+    let memory = wide_log();
+    let mut desk = Desk::logging(&memory);
+    for number in 0..4 {
+        desk.write(0, u64::from(number) * 8, 8, number + 1);
+        desk.end(Status::Ok);
+    }
+    replayed_until(&memory, 1);
+    assert_eq!(written_again(&memory), [8, 16, 24].map(|sector| ((Op::Write, sector, 8), sector as u8 / 8 + 1)));
+    replayed_until(&memory, 2);
+    assert_eq!(written_again(&memory), [((Op::Write, 24, 8), 4)]);
+    let mut last = Desk::logging(&memory);
+    last.end_all(&[]);
+    assert_eq!((last.session.is_ready(), written_again(&memory)), (Ok(true), vec![]));
+}
+
+#[test]
+fn a_write_is_forgotten_in_replay_only_when_a_flush_behind_it_succeeds() {
+    let memory = wide_log();
+    let mut desk = Desk::logging(&memory);
+    desk.write(0, 0, 8, 1);
+    desk.end(Status::Ok);
+    let mut next = Desk::logging(&memory);
+    next.end(Status::Ok);
+    assert_eq!((next.seen(), written_again(&memory)), (vec![(Op::Flush, 0, 0)], vec![((Op::Write, 0, 8), 1)]));
+    next.end(Status::Io);
+    assert_eq!((next.session.is_ready(), written_again(&memory)), (Err(Status::Io), vec![((Op::Write, 0, 8), 1)]));
+}
+
+/// An older write that outlived a newer one in the log would be written again over it.
+#[test]
+fn after_a_kill_during_replay_no_older_data_is_written_again() {
+    let memory = wide_log();
+    let mut desk = Desk::logging(&memory);
+    for (sector, count, byte) in [(8, 16, 1), (4, 12, 2), (0, 8, 3)] {
+        desk.write(0, sector, count, byte);
+        desk.end(Status::Ok);
+    }
+    let newest = |sector: u64| [3, 2, 1][sector as usize / 8];
+    for flushes in 0..=3 {
+        let memory = copy(&memory);
+        replayed_until(&memory, flushes);
+        for ((_, sector, count), byte) in written_again(&memory) {
+            assert!(
+                (sector..sector + u64::from(count)).all(|sector| newest(sector) == byte),
+                "{sector} after {flushes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn progress_of_replay_counts_durable_sectors_and_completions() {
+    let memory = wide_log();
+    let mut desk = Desk::logging(&memory);
+    for number in 0..2 {
+        desk.write(0, number * 8, 8, 1);
+        desk.end(Status::Ok);
+    }
+    let mut next = Desk::logging(&memory);
+    let progress = |desk: &Desk| {
+        let Progress { durable, all, completions } = desk.session.progress();
+        (durable, all, completions)
+    };
+    let mut seen = vec![progress(&next)];
+    for _ in 0..3 {
+        next.end(Status::Ok);
+        seen.push(progress(&next));
+    }
+    assert_eq!(seen, [(0, 16, 0), (0, 16, 1), (8, 16, 2), (8, 16, 3)]);
 }
 
 /// Found by the swarm: a write that was durable by itself was not remembered, and the older data of its sectors was.
@@ -756,5 +862,5 @@ fn an_end_of_a_zone_that_cannot_be_one_is_not_reckoned_with() {
 
 fn put(memory: &Arc<dyn Memory>, place: usize, words: &[u64]) {
     let there = &memory.words()[place..place + words.len()];
-    there.iter().zip(words).for_each(|(to, word)| to.store(*word, std::sync::atomic::Ordering::Relaxed));
+    there.iter().zip(words).for_each(|(to, word)| to.store(*word, Relaxed));
 }

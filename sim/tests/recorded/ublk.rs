@@ -24,6 +24,8 @@ guards! {
     a_server_without_its_guard_of_no_replay_is_found: no_replay;
     a_server_without_its_guard_of_flushed_when_sent_is_found: flushed_when_sent;
     a_server_without_its_guard_of_replay_unordered_is_found: replay_unordered;
+    a_server_without_its_guard_of_forgotten_unflushed_is_found: forgotten_unflushed;
+    a_server_without_its_guard_of_replayed_newest_first_is_found: replayed_newest_first;
     a_server_without_its_guard_of_durable_when_found_is_found: durable_when_found;
     a_server_without_its_guard_of_parts_unfinished_is_found: parts_unfinished;
     a_server_without_its_guard_of_parts_overtaken_is_found: parts_overtaken;

@@ -21,6 +21,10 @@ pub struct Sabotage {
     pub flushed_when_sent: bool,
     /// It is written again in no order.
     pub replay_unordered: bool,
+    /// Records are forgotten when they are written again, before the flush.
+    pub forgotten_unflushed: bool,
+    /// The newest writes are written again, and forgotten, first.
+    pub replayed_newest_first: bool,
     /// Writes found done are as durable as they ought to be.
     pub durable_when_found: bool,
     /// Memory of requests is used by number whether or not it is registered.

@@ -19,7 +19,8 @@ mod zone_records;
 
 #[cfg(feature = "sabotage")]
 pub use self::guards::Sabotage;
+pub use self::replay::Progress;
 pub use self::session::{Answer, Next, Session, SessionShape, UserCopy};
-pub use self::unflushed::{Unflushed, log_bytes};
+pub use self::unflushed::{Left, Unflushed, log_bytes};
 pub use self::wire::{Descriptor, ZONE_BYTES};
 pub use self::zone_records::{RecordsShape, ZoneRecords};

@@ -1,81 +1,163 @@
-//! What a killed server has left is written again.
+//! Replay: the unflushed writes of a killed server are written again.
+//!
+//! ```text
+//!  records, oldest first ── batch: writes ──> FLUSH ──> its records are forgotten ──> next batch
+//! ```
+//!
+//! A server that is killed during replay leaves the records of the batches that were not durable: the next server
+//! replays the rest.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use core::ops::Range;
+use core::mem;
+use core::ops::{Range, RangeInclusive};
 
 use super::guards::Guards;
 use super::session::{Next, REPLAYED};
+use super::unflushed::Left;
 use crate::block::{Bio, Op, Payload, Status};
 use crate::prelude::*;
 use crate::sector::Sector;
 
-/// Most writes at once.
-const AT_ONCE: usize = 32;
+/// Most writes in flight.
+const MAX_IN_FLIGHT: usize = 32;
+/// Most writes of a batch: at 100 IOPS a flush every three seconds.
+const MAX_BATCH: usize = 256;
 
-/// Writes of which each sector is written again as it was acknowledged last, then flushed. Never older data, not even for a moment:
-/// the newest may be durable, and the power may go before it is written again.
+/// Progress of a takeover: the work before requests are fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Sectors of unflushed writes that are written again and durable.
+    pub durable: u64,
+    /// Sectors of unflushed writes that the killed server left.
+    pub all: u64,
+    /// Bios completed so far. As long as this number rises, the devices below answer.
+    pub completions: u64,
+}
+
+/// Writes each sector as it was acknowledged last. Older data is never written, not even for a moment: the newest may be durable, and a power
+/// loss may come before it is written again.
 pub(super) struct Replay {
-    left: VecDeque<Bio>,
-    under_way: usize,
+    /// Parts of writes with the sequence of each, the oldest first.
+    parts: VecDeque<(u64, Bio)>,
+    /// Sectors after which a batch ends.
+    batch_sectors: u64,
+    /// Writes and sectors of the batch so far.
+    batch: (usize, u64),
+    in_flight: usize,
     words: u64,
     is_flushing: bool,
     failure: Option<Status>,
+    progress: Progress,
+    guards: Guards,
 }
 
 impl Replay {
-    /// Of writes in the order in which they were acknowledged.
-    pub fn new(mut left: Vec<Bio>, next: &mut VecDeque<Next>, guards: Guards) -> Self {
+    /// Replays `left`, which is in the order of acknowledgement, in batches of `batch_sectors`.
+    pub fn new((left, batch_sectors): (Vec<Left>, u64), next: &mut VecDeque<Next>, guards: Guards) -> Self {
+        let mut left = left;
         if guards.gone().replay_unordered {
+            let sequences: Vec<u64> = left.iter().map(|left| left.sequence).collect();
             left.reverse();
+            left.iter_mut().zip(sequences).for_each(|(left, sequence)| left.sequence = sequence);
         }
-        let left = newest(&left);
-        let mut new = Self { left, under_way: 0, words: REPLAYED, is_flushing: false, failure: None };
-        new.go_on(next);
+        let mut parts = newest(&left);
+        if !guards.gone().replayed_newest_first {
+            parts.make_contiguous().reverse();
+        }
+        let progress =
+            Progress { all: parts.iter().map(|(_, bio)| u64::from(bio.sectors)).sum(), ..Progress::default() };
+        let (batch, in_flight, words) = ((0, 0), 0, REPLAYED);
+        let mut new =
+            Self { parts, batch_sectors, batch, in_flight, words, is_flushing: false, failure: None, progress, guards };
+        new.submit_batch(next);
         new
     }
 
-    /// Why it is given up.
+    /// Error that ended the replay.
     pub fn failure(&self) -> Option<Status> {
         self.failure
     }
 
-    /// Takes in a completion. Whether everything is written and flushed.
-    pub fn handle_completion(&mut self, bio: &Bio, status: Status, next: &mut VecDeque<Next>) -> bool {
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// True if all writes are durable.
+    pub fn is_over(&self) -> bool {
+        self.parts.is_empty() && self.batch == (0, 0)
+    }
+
+    /// Takes a completion. Returns the sequences of the writes that may be forgotten now.
+    pub fn handle_completion(
+        &mut self,
+        bio: &Bio,
+        status: Status,
+        next: &mut VecDeque<Next>,
+    ) -> Option<RangeInclusive<u64>> {
+        self.progress.completions += 1;
         if !status.is_ok() {
             self.failure = Some(self.failure.unwrap_or(status));
         }
         if bio.op == Op::Flush {
-            return self.failure.is_none();
+            self.is_flushing = false;
+            if self.failure.is_some() {
+                return None;
+            }
+            let (_, sectors) = mem::take(&mut self.batch);
+            self.progress.durable += sectors;
+            let durable = self.sent();
+            self.submit_batch(next);
+            return Some(durable);
         }
-        self.under_way -= 1;
-        self.go_on(next);
-        false
+        self.in_flight -= 1;
+        let is_durable = self.guards.gone().forgotten_unflushed && self.failure.is_none() && self.in_flight == 0;
+        self.submit_batch(next);
+        is_durable.then(|| self.sent())
     }
 
-    fn go_on(&mut self, next: &mut VecDeque<Next>) {
-        while self.failure.is_none()
-            && self.under_way < AT_ONCE
-            && let Some(bio) = self.left.pop_front()
+    /// Sequences of the writes of which all parts were sent. Older records are forgotten first: as long as one is left, so are those of newer
+    /// writes to its sectors, which the next server needs to write the newest data.
+    fn sent(&self) -> RangeInclusive<u64> {
+        match self.parts.front() {
+            None => 1..=u64::MAX,
+            Some((sequence, _)) if self.guards.gone().replayed_newest_first => sequence + 1..=u64::MAX,
+            Some((sequence, _)) => 1..=sequence - 1,
+        }
+    }
+
+    /// Sends writes of the batch, and its flush behind them.
+    fn submit_batch(&mut self, next: &mut VecDeque<Next>) {
+        if self.failure.is_some() || self.is_flushing {
+            return;
+        }
+        while self.in_flight < MAX_IN_FLIGHT
+            && !self.is_batch_full()
+            && let Some((_, bio)) = self.parts.pop_front()
         {
+            self.batch = (self.batch.0 + 1, self.batch.1 + u64::from(bio.sectors));
             self.words += 1;
-            self.under_way += 1;
+            self.in_flight += 1;
             next.push_back(Next::Submit(self.words, Box::new(bio)));
         }
-        if self.under_way == 0 && self.failure.is_none() && !self.is_flushing {
+        if self.in_flight == 0 && self.batch.0 > 0 {
             self.is_flushing = true;
             let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             next.push_back(Next::Submit(REPLAYED, Box::new(flush)));
         }
     }
+
+    fn is_batch_full(&self) -> bool {
+        self.batch.0 >= MAX_BATCH || self.batch.1 >= self.batch_sectors
+    }
 }
 
-/// The parts of writes that no later one of them covers.
-fn newest(left: &[Bio]) -> VecDeque<Bio> {
+/// The parts of writes that no later one of them covers, the newest first.
+fn newest(left: &[Left]) -> VecDeque<(u64, Bio)> {
     let (mut covered, mut parts) = (BTreeMap::new(), VecDeque::new());
-    for bio in left.iter().rev() {
+    for Left { sequence, bio } in left.iter().rev() {
         for Range { start, end } in uncovered(&covered, bio.sector.0..bio.end().0) {
             let (skip, sectors) = ((start - bio.sector.0) as u32, (end - start) as u32);
-            parts.push_back(Bio::new(bio.op, Sector(start), sectors, bio.payload.slice(skip, sectors)));
+            parts.push_back((*sequence, Bio::new(bio.op, Sector(start), sectors, bio.payload.slice(skip, sectors))));
             covered.insert(start, end);
         }
     }

@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use core::mem;
 
 use super::guards::Guards;
-use super::replay::Replay;
+use super::replay::{Progress, Replay};
 use super::takeover::Survey;
-use super::unflushed::{Place, Unflushed};
+use super::unflushed::{Left, Place, Unflushed};
 use super::wire::{Descriptor, ZONE_BYTES, zone_bytes};
 use super::zone_records::{Record, ZoneRecords, is_recorded};
 use crate::block::{Bio, Data, Flags, Op, Payload, Remote, RemoteMemory, Status};
@@ -160,14 +160,14 @@ impl Session {
     /// The same for a device that forgets what is not flushed when the process is killed: it remembers, and first writes `left`,
     /// what was remembered before. `None` if the longest request has no room in the log.
     #[must_use]
-    pub fn with_unflushed(mut self, (log, left): (Unflushed, Vec<Bio>)) -> Option<Self> {
+    pub fn with_unflushed(mut self, (log, left): (Unflushed, Vec<Left>)) -> Option<Self> {
         if log.longest() < self.shape.io_bytes as usize {
             return None;
         }
-        self.unflushed = Some(log);
         if !left.is_empty() && !self.guards.gone().no_replay {
-            self.replay = Some(Replay::new(left, &mut self.next, self.guards));
+            self.replay = Some(Replay::new((left, log.batch_sectors()), &mut self.next, self.guards));
         }
+        self.unflushed = Some(log);
         Some(self)
     }
 
@@ -194,6 +194,14 @@ impl Session {
         let replayed = self.replay.as_ref().map(Replay::failure);
         let surveyed = self.survey.as_ref().map(|survey| survey.failure);
         replayed.or(surveyed).map_or(Ok(true), |failure| failure.map_or(Ok(false), Err))
+    }
+
+    /// Progress towards [`Session::is_ready`].
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let surveyed =
+            self.survey.as_ref().map(|survey| Progress { completions: survey.completions, ..Progress::default() });
+        self.replay.as_ref().map(Replay::progress).or(surveyed).unwrap_or_default()
     }
 
     /// How many requests there can be, and how long.
@@ -475,12 +483,13 @@ impl Session {
 
     /// A bio that was sent before requests were asked for is done.
     fn taken_over(&mut self, bio: &Bio, status: Status) {
-        if let Some(replay) = &mut self.replay
-            && replay.handle_completion(bio, status, &mut self.next)
-        {
-            self.unflushed.iter_mut().for_each(Unflushed::forget_all);
-            self.replay = None;
+        if let Some(replay) = &mut self.replay {
+            let durable = replay.handle_completion(bio, status, &mut self.next);
+            if let (Some(durable), Some(log)) = (durable, &mut self.unflushed) {
+                log.forget_left(&durable);
+            }
         }
+        self.replay.take_if(|replay| replay.is_over());
         if let (Some(survey), Some(records)) = (&mut self.survey, &mut self.records)
             && survey.handle_completion(bio, status, records)
         {

@@ -12,6 +12,8 @@ use crate::sector::{SECTOR_BYTES, Sector};
 /// The pointers of zones are asked for, before requests are.
 pub(super) struct Survey {
     reports: usize,
+    /// Reports that have come.
+    pub completions: u64,
     pub failure: Option<Status>,
 }
 
@@ -23,12 +25,13 @@ impl Survey {
             let report = Bio::new(Op::ReportZones, Sector(*start), 0, Payload::Zones(Vec::with_capacity(1)));
             next.push_back(Next::Submit(REPLAYED + number as u64, Box::new(report)));
         }
-        (!zones.is_empty()).then_some(Self { reports: zones.len(), failure: None })
+        (!zones.is_empty()).then_some(Self { reports: zones.len(), completions: 0, failure: None })
     }
 
     /// Takes in a report. Whether that was the last, and all were good.
     pub fn handle_completion(&mut self, bio: &Bio, status: Status, records: &mut ZoneRecords) -> bool {
         self.reports -= 1;
+        self.completions += 1;
         match &bio.payload {
             Payload::Zones(zones) if status.is_ok() && !zones.is_empty() => {
                 records.resolve(zones[0].start.0, zones[0].written_up_to().0);

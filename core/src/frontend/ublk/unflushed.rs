@@ -10,6 +10,7 @@
 //! ```
 
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::block::{Bio, Data, Memory, Op, Payload};
@@ -31,6 +32,15 @@ const ZEROES: u64 = 1 << 32;
 #[must_use]
 pub const fn log_bytes(bytes: usize) -> usize {
     DATA_START + bytes.next_multiple_of(PAGE)
+}
+
+/// A write that a killed server acknowledged and did not flush.
+#[derive(Debug)]
+pub struct Left {
+    /// Number in the order of acknowledgement, from 1 on.
+    pub sequence: u64,
+    /// The write, whose data lies in the log.
+    pub bio: Bio,
 }
 
 /// A write that has its place.
@@ -61,22 +71,22 @@ pub struct Unflushed {
 }
 
 impl Unflushed {
-    /// A log in `memory`, with what is acknowledged in it, oldest first: that has to be written again, flushed, then forgotten.
-    /// In memory that is of no log, or of another `owner`, nothing is.
+    /// Opens the log in `memory`. Returns the acknowledged writes in it, the oldest first: they are written again, flushed, then forgotten. Memory of
+    /// no log, or of another `owner`, has none.
     ///
     /// # Panics
     /// If the memory is shorter than [`log_bytes`] of one page.
     #[must_use]
-    pub fn open(memory: Arc<dyn Memory>, owner: u64) -> (Self, Vec<Bio>) {
+    pub fn open(memory: Arc<dyn Memory>, owner: u64) -> (Self, Vec<Left>) {
         let room = (memory.words().len() * 8).saturating_sub(DATA_START) / PAGE * PAGE;
         assert!(room > 0, "a log holds at least a page");
         let slots = alloc::vec![Slot::default(); ENTRIES].into_boxed_slice();
-        let mut log = Self { memory, room, slots, first: 0, taken: 0, head: 0, sequence: 0 };
+        let log = Self { memory, room, slots, first: 0, taken: 0, head: 0, sequence: 0 };
         let is_ours = log.word(0) == MAGIC && log.word(1) == owner;
         let left = if is_ours { log.left() } else { Vec::new() };
         if left.is_empty() {
             log.set(0, 0);
-            log.forget_all();
+            (0..ENTRIES).for_each(|place| log.set(Self::entry(place), 0));
             log.set(1, owner);
             log.set(0, MAGIC);
         }
@@ -96,13 +106,13 @@ impl Unflushed {
         HEADER_WORDS + place * ENTRY_WORDS
     }
 
-    fn left(&self) -> Vec<Bio> {
-        let mut left: Vec<(u64, Bio)> = (0..ENTRIES).filter_map(|place| self.read(place)).collect();
-        left.sort_by_key(|(sequence, _)| *sequence);
-        left.into_iter().map(|(_, bio)| bio).collect()
+    fn left(&self) -> Vec<Left> {
+        let mut left: Vec<Left> = (0..ENTRIES).filter_map(|place| self.read(place)).collect();
+        left.sort_by_key(|left| left.sequence);
+        left
     }
 
-    fn read(&self, place: usize) -> Option<(u64, Bio)> {
+    fn read(&self, place: usize) -> Option<Left> {
         let at = Self::entry(place);
         let [sequence, sector, what, start] = [0, 1, 2, 3].map(|word| self.word(at + word));
         let sectors = what as u32;
@@ -111,18 +121,30 @@ impl Unflushed {
             return None;
         }
         if what & ZEROES != 0 {
-            return Some((sequence, Bio::new(Op::WriteZeroes, Sector(sector), sectors, Payload::None)));
+            let bio = Bio::new(Op::WriteZeroes, Sector(sector), sectors, Payload::None);
+            return Some(Left { sequence, bio });
         }
         let bytes = sectors as usize * SECTOR_BYTES as usize;
         let start = usize::try_from(start).ok().filter(|start| start.is_multiple_of(PAGE))?;
         let fits = start.checked_add(bytes).is_some_and(|end| end <= self.room);
         let data = fits.then(|| Data::new(self.memory.clone(), DATA_START + start, bytes))?;
-        Some((sequence, Bio::new(Op::Write, Sector(sector), sectors, Payload::Data(data))))
+        Some(Left { sequence, bio: Bio::new(Op::Write, Sector(sector), sectors, Payload::Data(data)) })
     }
 
-    /// Forgets everything: what was left is written and flushed.
-    pub(super) fn forget_all(&mut self) {
-        (0..ENTRIES).for_each(|place| self.set(Self::entry(place), 0));
+    /// Forgets writes of a killed server that are durable again, the oldest first: a kill in between leaves no older data without the newer data of its
+    /// sectors.
+    pub(super) fn forget_left(&mut self, sequences: &RangeInclusive<u64>) {
+        let entry = |place| {
+            Some((self.word(Self::entry(place)), place)).filter(|(found, _)| *found != 0 && sequences.contains(found))
+        };
+        let mut found: Vec<(u64, usize)> = (0..ENTRIES).filter_map(entry).collect();
+        found.sort_unstable();
+        found.into_iter().for_each(|(_, place)| self.set(Self::entry(place), 0));
+    }
+
+    /// Sectors of a batch of replay: a 16th of the room.
+    pub(super) fn batch_sectors(&self) -> u64 {
+        self.room as u64 / 16 / u64::from(SECTOR_BYTES)
     }
 
     /// Bytes of data that one write may have, so that it finds room once all is flushed.
