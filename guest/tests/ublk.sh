@@ -450,3 +450,107 @@ another_size_than_the_device_has_is_refused_and_says_what_to_do() {
     truncate -s 64M image
     serve "$work/stack.toml"
 }
+
+# _stl_volume: an `stl` volume on $work/smr as the export `volume`.
+_stl_volume() {
+    shingle create smr --size 512MiB --zone-size 8MiB
+    shingle stl format smr --json > formatted
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "smr"
+
+[device.volume]
+table = "$(jq -r .table formatted)"
+
+[export.volume]
+device = "volume"
+ublk = true
+STACK
+}
+
+# _refused_for_mount COMMAND...: refused, as the device waits under the mount.
+_refused_for_mount() {
+    refused "$@" 2> refusal
+    grep -q "$device, export .volume. of a daemon that was killed, waits for it, in use by the mount at $PWD/mnt" refusal || fail "$* said: $(cat refusal)"
+}
+
+another_volume_is_not_handed_to_the_mount_of_a_killed_daemon() {
+    _stl_volume
+    serve_block
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    random_file mnt/data 4
+    sum=$(sha256sum < mnt/data)
+    sync -f mnt
+    local first second
+    first=$(jq -r .uuid formatted)
+    kill_daemon
+    mv smr kept
+    _stl_volume
+    second=$(jq -r .uuid formatted)
+    refused shingle up stack.toml 2> refusal
+    grep -q "$device, in use by the mount at $PWD/mnt, was stl volume $first, and export .volume. is stl volume $second now" refusal ||
+        fail "$(cat refusal)"
+    shingle stl check smr > /dev/null
+    rm -r smr
+    mv kept smr
+    serve "$work/stack.toml"
+    same "the file" "$sum" "$(sysctl -qw vm.drop_caches=3; sha256sum < mnt/data)"
+}
+
+another_file_or_table_is_not_handed_to_the_users_of_a_killed_daemon() {
+    _file 64
+    serve_block
+    random_file data 1
+    dd if=data of="$device" bs=64k oflag=direct status=none
+    kill_daemon
+    mv image kept
+    truncate -s 64M image
+    refused shingle up stack.toml 2> refusal
+    grep -q "it is not taken over, and nothing is replayed" refusal || fail "$(cat refusal)"
+    mv kept image
+    cp stack.toml kept
+    sed -i 's|^device = "file"|device = "part"|' stack.toml
+    printf '[device.part]\ntable = "0 131072 linear file 0"\n' >> stack.toml
+    refused shingle up stack.toml 2> refusal
+    grep -q "is table 0 131072 linear file 0 now" refusal || fail "$(cat refusal)"
+    mv kept stack.toml
+    serve "$work/stack.toml"
+    cmp -n $((1 << 20)) data "$device"
+}
+
+a_table_that_was_swapped_is_the_one_that_a_killed_device_waits_for() {
+    _file 64
+    sed -i 's|^device = "file"|device = "part"|' stack.toml
+    printf '[device.part]\ntable = "0 65536 linear file 0"\n' >> stack.toml
+    serve_block
+    shingle dm load --control control.sock part --table "0 65536 linear file 65536"
+    shingle dm resume --control control.sock part
+    kill_daemon
+    refused shingle up stack.toml 2> refusal
+    grep -q "was table 0 65536 linear file 65536, and export .file. is table 0 65536 linear file 0 now" refusal || fail "$(cat refusal)"
+    sed -i 's|linear file 0|linear file 65536|' stack.toml
+    serve "$work/stack.toml"
+}
+
+a_device_of_a_daemon_without_records_is_taken_over_by_its_size() {
+    _file 64
+    serve_block
+    kill_daemon
+    rm /run/shingle/ublk/*.toml
+    serve "$work/stack.toml"
+    grep -q "$device is of an earlier version and has no record" log
+    test -e /run/shingle/ublk/*.toml
+}
+
+another_stack_file_does_not_get_the_disk_that_a_killed_device_waits_for() {
+    _stl_volume
+    serve_block
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    kill_daemon
+    cp stack.toml other.toml
+    _refused_for_mount shingle up other.toml
+    serve "$work/stack.toml"
+}

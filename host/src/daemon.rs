@@ -1,5 +1,6 @@
 //! A running stack: its shards, its exports, its listeners.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -35,6 +36,7 @@ impl Daemon {
         let (mut threads, mut shards, mut exports) = (Vec::new(), Vec::new(), Vec::new());
         let mut services: Services =
             plan.front_ends.iter().map(|front_end| front_end.service(&plan.source.path)).collect();
+        admit(&plan, &services)?;
         let events = Arc::<Events>::default();
         for service in &mut services {
             let events = events.clone();
@@ -99,6 +101,16 @@ fn abandon(threads: Vec<ShardThread>, error: DaemonError) -> DaemonError {
 
 /// Front ends that run.
 type Services = Vec<Box<dyn Service>>;
+
+/// Fails if users of another daemon's export wait for a disk of `plan`: what would be written there, they would see.
+fn admit(plan: &Plan, services: &Services) -> Result<(), DaemonError> {
+    let disks: Vec<&Path> = plan.disks.iter().filter_map(|disk| disk.back_end.path()).collect();
+    plan.front_ends.iter().zip(services).try_for_each(|(front_end, service)| {
+        let exports = plan.exports.iter().filter(|export| front_end.offers(&export.keys));
+        let exports: Vec<&str> = exports.map(|export| export.name.as_str()).collect();
+        service.admit(&disks, &exports).map_err(DaemonError::Serve)
+    })
+}
 
 fn start_shard(
     (plan, events): (&Plan, &Arc<Events>),

@@ -9,6 +9,7 @@ use shingle_core::mapper::MapperError;
 use crate::config::{ExportPlan, Plan};
 use crate::devices::Named;
 use crate::events::Events;
+use crate::export_identity::identify;
 use crate::mailbox::MailboxError;
 use crate::serve::listen::{Address, Listening};
 use crate::serve::{Directory, Export, FrontEnd, ServeError, Service, Sockets};
@@ -190,6 +191,7 @@ pub(crate) fn open_export(shard: &mut Shard, number: usize, plan: &ExportPlan) -
         shard: number,
         asked_read_only: plan.read_only,
         keys: plan.keys.clone(),
+        identify: Some(identify),
         ..Export::new(plan.name.as_str(), device, shard.stack.limits(device))
     }))
 }

@@ -5,6 +5,8 @@
 //!   a round: turn ──> advance ──> outcome of the ticket
 //! ```
 
+use std::collections::BTreeMap;
+
 use shingle_core::block::{Bio, DeviceId, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
@@ -12,6 +14,7 @@ use shingle_core::mapper::{Mapper, MapperError, StateName};
 use shingle_core::multipath::Head;
 use shingle_core::time::Instant;
 
+use crate::disk_identity::DiskPlace;
 use crate::keys::HostKeys;
 
 /// A device of a stack that has a name.
@@ -50,6 +53,8 @@ pub struct Devices {
     /// The mapped ones.
     pub mapper: Mapper,
     disks: Disks,
+    /// Paths and identities of disks, by their leaves.
+    places: BTreeMap<DeviceId, DiskPlace>,
     /// Disks that have something to say.
     talkative: Vec<(DeviceId, Ask)>,
     /// Paths that were removed, with the heads that may still have something under way there.
@@ -93,6 +98,19 @@ impl Devices {
         self.disks.0.push(disk);
     }
 
+    /// Notes path and identity of a disk that was just added.
+    pub fn set_place(&mut self, place: DiskPlace) {
+        if let Some(disk) = self.disks.0.iter().find(|disk| disk.name == place.name) {
+            self.places.insert(disk.leaf, place);
+        }
+    }
+
+    /// Path and identity of the disk with this leaf, if it has a path.
+    #[must_use]
+    pub fn place(&self, leaf: DeviceId) -> Option<&DiskPlace> {
+        self.places.get(&leaf)
+    }
+
     /// Closes a disk that nobody uses.
     ///
     /// # Errors
@@ -111,6 +129,7 @@ impl Devices {
         }
         self.talkative.retain(|(disk, _)| *disk != leaf);
         self.disks.0.remove(place);
+        self.places.remove(&leaf);
         // Another device may get its place in the stack.
         self.mapper.release(leaf);
         Ok(())

@@ -11,6 +11,7 @@ use super::head::add_head;
 use super::plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 use crate::backend::BackEndError;
 use crate::devices::{Devices, Identity, Named};
+use crate::disk_identity::{DiskIdentity, DiskPlace};
 use crate::dmz::{find_length, has_own_length};
 use crate::fields::{ConfigError, Diagnostic};
 use crate::shard::Shard;
@@ -32,7 +33,19 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
 /// Opens a disk on its shard.
 pub(crate) fn open_disk(disk: &DiskPlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let leaf = disk.back_end.open(home).map_err(|error| no_disk(disk, error))?;
-    add_disk(disk, leaf, (&mut home.devices, &mut home.stack))
+    add_disk(disk, leaf, (&mut home.devices, &mut home.stack))?;
+    if let Some(place) = place_of(disk) {
+        home.devices.set_place(place);
+    }
+    Ok(())
+}
+
+/// Path and identity of an open disk; `None` if it has no path.
+fn place_of(disk: &DiskPlan) -> Option<DiskPlace> {
+    let path = disk.back_end.path()?;
+    let identity = DiskIdentity::of(path)?;
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Some(DiskPlace { name: disk.name.clone(), path, identity })
 }
 
 /// Makes a device on its shard.

@@ -3,12 +3,16 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shingle_core::block::{DeviceId, Limits};
 use toml::de::DeTable;
 
 use super::{FrontEnd, FrontEndType};
+use crate::disk_identity::DiskPlace;
 use crate::fields::{Diagnostic, Fields};
+use crate::mailbox::MailboxError;
+use crate::shard::Mailbox;
 use crate::tally::Tally;
 
 /// A device that clients can choose by name. Each protocol makes of it what its clients see.
@@ -30,6 +34,29 @@ pub struct Export {
     pub keys: ExportKeys,
     /// What its users have asked for so far.
     pub tally: Arc<Tally>,
+    /// Determines the identity of the export; `None` where no daemon runs.
+    pub identify: Option<Identify>,
+}
+
+/// Determines the identity of the export of a device of the shard. It may read the disks.
+pub type Identify = fn(&Mailbox, DeviceId) -> Result<ExportIdentity, MailboxError>;
+
+/// Identity of an export: its data, as far as the next daemon has to recognise it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportIdentity {
+    /// The UUID of its volume; otherwise its tables and the identities of its disks. With other parts it has other data.
+    pub parts: Vec<String>,
+    /// Disks below it that have a path.
+    pub disks: Vec<DiskPlace>,
+}
+
+impl ExportIdentity {
+    /// The names and paths of its disks, for messages.
+    #[must_use]
+    pub fn disks_text(&self) -> String {
+        let disks = self.disks.iter().map(|disk| format!("`{}` ({})", disk.name, disk.path.display()));
+        disks.collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Export {
@@ -45,6 +72,7 @@ impl Export {
             asked_read_only: false,
             keys: ExportKeys::default(),
             tally: Arc::default(),
+            identify: None,
         }
     }
 

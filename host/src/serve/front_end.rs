@@ -66,6 +66,15 @@ pub trait Service: Send + Sync {
     /// Makes `shard` a home of its sessions. It is called once on each shard, in their order.
     fn install(&mut self, shard: &mut Shard);
 
+    /// A daemon is about to open the disks at these paths, and to show exports of these names here.
+    ///
+    /// # Errors
+    /// If users of another daemon's export wait for one of them.
+    fn admit(&self, disks: &[&Path], exports: &[&str]) -> Result<(), ServeError> {
+        let _ = (disks, exports);
+        Ok(())
+    }
+
     /// Has clients come, and choose from `directory`, where and as `wanted` says, which is of the same kind: once all shards are homes, and again when
     /// `[listen]` has changed. What it listens on comes from `sockets`. Who is connected stays. Returns where that is.
     ///
@@ -92,6 +101,11 @@ pub trait Service: Send + Sync {
 
     /// The device of an export that is shown accepts something else now.
     fn refresh(&self, export: &Export) {
+        let _ = export;
+    }
+
+    /// An export may consist of something else now: a mapped device below it has another table.
+    fn recall(&self, export: &Export) {
         let _ = export;
     }
 

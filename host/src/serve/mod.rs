@@ -34,7 +34,7 @@ pub use self::acceptor::{Acceptor, Client, Terms};
 pub use self::complaint::{Complaint, Log};
 pub use self::directory::{Directory, User};
 pub use self::error::ServeError;
-pub use self::export::{Export, ExportKeys, Extra};
+pub use self::export::{Export, ExportIdentity, ExportKeys, Extra, Identify};
 pub use self::front_end::{FrontEnd, FrontEndType, Service};
 pub use self::permit::Permit;
 pub use self::sockets::Sockets;

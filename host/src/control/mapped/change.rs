@@ -134,7 +134,14 @@ pub(super) fn suspend(daemon: &DaemonState, request: &Drain) -> Result<Done, Con
 }
 
 pub(in crate::control) fn resume(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
-    drain(daemon, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))
+    let done =
+        drain(daemon, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))?;
+    // Exports above may consist of something else now.
+    let shard = find(daemon, &request.device)?.shard;
+    for export in daemon.exports.exports().iter().filter(|export| export.shard == shard) {
+        daemon.services.iter().for_each(|service| service.recall(export));
+    }
+    Ok(done)
 }
 
 pub(super) fn wipe_table(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,11 +20,13 @@ use super::error::UblkError;
 use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
+use super::record::{DeviceRecord, Difference, Records};
 use super::server::{Places, Server, place};
 use super::udev;
 use super::users::users;
+use super::waiting::is_running;
 use crate::patience::patiently;
-use crate::serve::{Export, User};
+use crate::serve::{Export, ExportIdentity, User};
 use crate::shard::{Mailbox, Shard};
 
 /// Where the driver lists devices.
@@ -52,14 +54,16 @@ pub(super) struct Wanted<'a> {
     pub keys: Keys,
     /// By which who comes after knows it.
     pub mark: u64,
+    /// Path of the stack file.
+    pub stack_file: &'a Path,
     pub home: &'a Home,
     /// Its place among the users of the export.
     pub user: User,
 }
 
 /// What is below a device.
-#[derive(Clone, Copy)]
 struct Below {
+    identity: ExportIdentity,
     keeps: Keeps,
     /// Whether nobody there looks at data, and the driver can register the memory of requests for the ring.
     takes_remote: bool,
@@ -78,10 +82,17 @@ impl Below {
             (shard.stack.survival(place), takes_remote && shard.ring().reserve_regions().is_ok())
         });
         let (survival, takes_remote) = told.map_err(|_| UblkError::Shard(export.name.clone()))?;
-        let keeps = Keeps::of(export, survival);
+        let (identity, keeps) = (identify(export, wanted.home)?, Keeps::of(export, survival));
         // What is remembered has to be looked at.
-        Ok(Self { keeps, takes_remote: takes_remote && keeps != Keeps::Unflushed })
+        Ok(Self { identity, keeps, takes_remote: takes_remote && keeps != Keeps::Unflushed })
     }
+}
+
+fn identify(export: &Export, home: &Home) -> Result<ExportIdentity, UblkError> {
+    let identity = export.identify.map(|identify| identify(&home.mailbox, export.device)).transpose();
+    identity
+        .map(Option::unwrap_or_default)
+        .map_err(|error| UblkError::Unidentified { export: export.name.clone(), error })
 }
 
 /// A block device that is served.
@@ -89,6 +100,8 @@ pub(super) struct Device {
     pub export: String,
     pub number: u32,
     mark: u64,
+    /// True if the next daemon can take it over, so that it has a record.
+    is_lasting: bool,
 }
 
 impl Device {
@@ -100,16 +113,16 @@ impl Device {
         let offered = check_driver(&mut control, &export.name, &shape)?;
         let below = Below::ask(&wanted, offered)?;
         match find_left(&mut control, wanted.mark) {
-            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, below), &info),
+            Some(info) if info.state() == State::Quiesced => take_over(&mut control, wanted, (&shape, &below), &info),
             Some(info) if info.state() == State::Live => {
                 Err(UblkError::Served { export: export.name.clone(), number: info.number, pid: info.server })
             }
             Some(info) => {
                 let removed = control.delete(info.number, LEAVE);
                 removed.map_err(refused(&export.name, "remove the device that a daemon has left"))?;
-                make(&mut control, wanted, (&shape, below))
+                make(&mut control, wanted, (&shape, &below))
             }
-            None => make(&mut control, wanted, (&shape, below)),
+            None => make(&mut control, wanted, (&shape, &below)),
         }
     }
 
@@ -138,6 +151,19 @@ impl Device {
             return Err(UblkError::Fixed { export: name(), number: self.number, is_zoned: shape.is_zoned });
         }
         control.update_size(self.number, sectors).map_err(refused(&export.name, "change its size"))
+    }
+
+    /// Updates the record of the device with the identity that the export has now.
+    pub fn recall(&self, export: &Export, home: &Home) -> Result<(), UblkError> {
+        let records = Records::of_machine();
+        let identity = identify(export, home)?;
+        match records.read(self.mark) {
+            Ok(Some(record)) if self.is_lasting && record.identity != identity => {
+                let written = records.write(self.mark, &DeviceRecord::new(&record.export, &record.stack, identity));
+                written.map_err(|error| UblkError::Keep { export: export.name.clone(), error })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes it away, if nobody uses it.
@@ -186,13 +212,12 @@ pub(super) fn numbers() -> Vec<u32> {
 }
 
 /// The device that has this mark.
-fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
+pub(super) fn find(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
     numbers().into_iter().filter_map(|number| control.info(number).ok()).find(|info| info.mark == mark)
 }
 
 /// The same, when the driver knows that its server is gone if that is so: it waits until the memory of requests is at rest.
 fn find_left(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
-    let is_running = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok();
     let give_up = Instant::now() + LEAVE;
     loop {
         let info = find(control, mark)?;
@@ -203,11 +228,11 @@ fn find_left(control: &mut Control, mark: u64) -> Option<DeviceInfo> {
     }
 }
 
-fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, Below)) -> Result<Device, UblkError> {
+fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, &Below)) -> Result<Device, UblkError> {
     let (export, mark, Keys { number, queues, depth }) = (wanted.export.name.clone(), wanted.mark, wanted.keys);
     let zoned = if shape.is_zoned { Features::ZONED } else { Features::default() };
-    let lasting =
-        if below.keeps == Keeps::NoDevice { Features::default() } else { Features::RECOVERY.and(Features::REISSUE) };
+    let is_lasting = below.keeps != Keeps::NoDevice;
+    let lasting = if is_lasting { Features::RECOVERY.and(Features::REISSUE) } else { Features::default() };
     let registers = if below.takes_remote { REGISTERS } else { Features::default() };
     let features = NEEDED.and(lasting).and(zoned).and(registers);
     let new = NewDevice { number, queues, depth, io_bytes: shape.io_bytes, features, mark };
@@ -220,23 +245,54 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, Belo
     })?;
     let number = added.number;
     udev::describe(number, &export, mark);
-    let started = control
-        .set_parameters(number, &shape.parameters)
-        .map_err(refused(&export, "take its size and limits"))
+    let recorded = if is_lasting { record(&wanted, below) } else { Ok(()) };
+    let started = recorded
+        .and_then(|()| {
+            let set = control.set_parameters(number, &shape.parameters);
+            set.map_err(refused(&export, "take its size and limits"))
+        })
         .and_then(|()| serve(wanted, &added, (below, true)))
         .and_then(|()| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
     if started.is_err() {
         // The reason why there is none is the one to report.
         let _ = control.delete(number, LEAVE);
+        keeps::remove(mark);
         udev::forget(number);
     }
-    started.map(|()| Device { export, number, mark })
+    started.map(|()| Device { export, number, mark, is_lasting })
+}
+
+/// Writes the record of a device.
+fn record(wanted: &Wanted<'_>, below: &Below) -> Result<(), UblkError> {
+    let record = DeviceRecord::new(&wanted.export.name, wanted.stack_file, below.identity.clone());
+    let written = Records::of_machine().write(wanted.mark, &record);
+    written.map_err(|error| UblkError::Keep { export: wanted.export.name.clone(), error })
+}
+
+/// Compares the recorded identity of a device with that of the export. Daemons of earlier versions left no record: their devices are taken over if
+/// size and limits are the same.
+fn check_identity(wanted: &Wanted<'_>, below: &Below, number: u32) -> Result<(), UblkError> {
+    let (export, records) = (wanted.export.name.clone(), Records::of_machine());
+    let Some(record) = records.read(wanted.mark).map_err(|error| {
+        let (export, path) = (export.clone(), records.path(wanted.mark));
+        UblkError::Record { export, number, path, error }
+    })?
+    else {
+        tracing::warn!(
+            export,
+            "export `{export}`: /dev/ublkb{number} is of an earlier version and has no record of its volume or disks; only its size and limits are compared"
+        );
+        return Ok(());
+    };
+    let Some(Difference { expected, found }) = record.difference(&below.identity) else { return Ok(()) };
+    let users = users(&format!("ublkb{number}"));
+    Err(UblkError::Replaced { export, number, users, expected, found })
 }
 
 fn take_over(
     control: &mut Control,
     wanted: Wanted<'_>,
-    (shape, below): (&Shape, Below),
+    (shape, below): (&Shape, &Below),
     info: &DeviceInfo,
 ) -> Result<Device, UblkError> {
     let (export, mark, number) = (wanted.export.name.clone(), wanted.mark, info.number);
@@ -244,18 +300,21 @@ fn take_over(
     if !left.are(&shape.parameters) {
         return Err(UblkError::Changed { export, number });
     }
+    check_identity(&wanted, below, number)?;
     let is_busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
     // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
     let begun = patiently(is_busy, || patiently(is_busy, || control.start_recovery(number)));
     begun.map_err(refused(&export, "hand its block device over"))?;
+    // The volume may have other disks than before.
+    record(&wanted, below)?;
     serve(wanted, info, (below, false))?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
     tracing::info!(export, "export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
-    Ok(Device { export, number, mark })
+    Ok(Device { export, number, mark, is_lasting: true })
 }
 
 /// Has the shard of the export ask for requests.
-fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (Below, bool)) -> Result<(), UblkError> {
+fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (&Below, bool)) -> Result<(), UblkError> {
     let DeviceInfo { queues, depth, io_bytes, number, .. } = *info;
     let Wanted { export, home, user, mark, .. } = wanted;
     let (name, device) = (export.name.clone(), export.device);
@@ -266,7 +325,7 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (Below, bool)) 
     let file = patiently(is_passing, || File::options().read(true).write(true).open(&path));
     let file = OwnedFd::from(file.map_err(refused(&name, "open the queues of its block device"))?);
     let (free, all) = (home.places.clone(), usize::from(queues) * usize::from(depth));
-    let (Below { keeps, takes_remote }, registers) = (below, info.features().has(REGISTERS));
+    let (&Below { keeps, takes_remote, .. }, registers) = (below, info.features().has(REGISTERS));
     let shared = Arc::new(file.try_clone().map_err(refused(&name, "share the queues of its block device"))?);
     let shape = SessionShape { tags: all as u32, io_bytes };
     let kept = keeps.memory(mark, shape, is_new);

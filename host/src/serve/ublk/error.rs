@@ -1,8 +1,12 @@
 //! Why there is no block device.
 
 use std::io;
+use std::path::PathBuf;
 
 use shingle_core::impl_error;
+
+use super::waiting::WaitingDevice;
+use crate::mailbox::MailboxError;
 
 /// Error of making, serving or removing a block device.
 #[derive(Debug)]
@@ -41,6 +45,37 @@ pub enum UblkError {
         /// The number of the device.
         number: u32,
     },
+    /// The device of a killed daemon was of another volume, or on other disks.
+    Replaced {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Mounts and other users of the device.
+        users: Vec<String>,
+        /// The recorded identity.
+        expected: String,
+        /// The identity now.
+        found: String,
+    },
+    /// The record of a device cannot be read.
+    Record {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// The record.
+        path: PathBuf,
+        /// Error of reading it.
+        error: io::Error,
+    },
+    /// A block device of another daemon, which was killed, waits for a disk.
+    Awaited {
+        /// The disk.
+        path: PathBuf,
+        /// The device.
+        waiting: Box<WaitingDevice>,
+    },
     /// The driver refuses a step.
     Refused {
         /// The export.
@@ -70,6 +105,13 @@ pub enum UblkError {
         export: String,
         /// Why not.
         error: io::Error,
+    },
+    /// The identity of the export cannot be read: the shard or a disk does not answer.
+    Unidentified {
+        /// The export.
+        export: String,
+        /// Error of the question.
+        error: MailboxError,
     },
     /// The shard of the export is busy or stopped.
     Shard(String),
@@ -130,6 +172,21 @@ impl_error!(UblkError, |self, f| match self {
         "/dev/ublkb{number}, which a daemon has left that was killed, is not what export `{export}` is now: bring its size and limits \
          back, or end its users and remove it with `shingle ublk remove {number}`"
     ),
+    Self::Replaced { export, number, users, expected, found } => {
+        let users = if users.is_empty() { String::new() } else { format!(", in use by {},", users.join(", ")) };
+        write!(
+            f,
+            "/dev/ublkb{number}{users} was {expected}, and export `{export}` is {found} now: it is not taken over, and nothing is replayed; bring \
+             the former back, or end its users and give it up with `shingle ublk remove {number} --force`"
+        )
+    }
+    Self::Record { export, number, path, error } => write!(
+        f,
+        "export `{export}`: the record of /dev/ublkb{number}, {}, cannot be read: {error}; remove the record to take the device over \
+         without a comparison, or give it up with `shingle ublk remove {number} --force`",
+        path.display()
+    ),
+    Self::Awaited { path, waiting } => write!(f, "{}: {waiting}", path.display()),
     Self::Refused { export, doing, error } =>
         write!(f, "export `{export}`: the ublk driver could not {doing}: {error}"),
     Self::Full { export, most } => write!(
@@ -151,6 +208,9 @@ impl_error!(UblkError, |self, f| match self {
     ),
     Self::Alive { number, pid } => {
         write!(f, "/dev/ublkb{number} is served by process {pid}: stop that first, or have it end the export")
+    }
+    Self::Unidentified { export, error } => {
+        write!(f, "export `{export}`: the UUID of its volume cannot be read: {error}; check its disks")
     }
     Self::Shard(export) => write!(f, "export `{export}`: its shard does not answer; start the daemon again"),
     Self::Fixed { export, number, is_zoned } => {

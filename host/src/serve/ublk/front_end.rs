@@ -12,6 +12,7 @@ use super::keys::{self, Keys};
 use super::memory::become_flusher;
 use super::parameters::shape;
 use super::server::Places;
+use super::waiting::waiting_of_others;
 use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, ServeError, Service};
 use crate::shard::Shard;
 
@@ -76,6 +77,14 @@ impl Service for Devices {
         self.homes.push(Home { mailbox: shard.mailbox(), places: Places::new(MOST_OF_SHARD) });
     }
 
+    fn admit(&self, disks: &[&Path], exports: &[&str]) -> Result<(), ServeError> {
+        let own: Vec<u64> = exports.iter().map(|export| self.mark(export)).collect();
+        let waiting = disks.iter().find_map(|disk| Some((disk, waiting_of_others(disk, &own)?)));
+        let Some((disk, waiting)) = waiting else { return Ok(()) };
+        let path = disk.to_path_buf();
+        Err(ServeError::Device(Box::new(UblkError::Awaited { path, waiting: Box::new(waiting) })))
+    }
+
     fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {
         let Some(keys) = export.keys.find::<Keys>() else { return Ok(()) };
         let claimed = directory.claim(|other| other.name == export.name);
@@ -83,7 +92,7 @@ impl Service for Devices {
         let (mark, home) = (self.mark(&export.name), &self.homes[export.shard]);
         // Of a daemon that was started without block devices.
         let _ = home.mailbox.ask(|_| become_flusher());
-        let wanted = Wanted { export: &export, keys: *keys, mark, home, user };
+        let wanted = Wanted { export: &export, keys: *keys, mark, stack_file: &self.stack_file, home, user };
         let device = Device::open(wanted).map_err(|error| ServeError::Device(Box::new(error)))?;
         self.lock().push(device);
         Ok(())
@@ -93,6 +102,14 @@ impl Service for Devices {
         let devices = self.lock();
         let shown = devices.iter().find(|device| device.export == export.name);
         if let Some(Err(error)) = shown.map(|device| device.resize(export)) {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn recall(&self, export: &Export) {
+        let devices = self.lock();
+        let shown = devices.iter().find(|device| device.export == export.name);
+        if let Some(Err(error)) = shown.map(|device| device.recall(export, &self.homes[export.shard])) {
             tracing::warn!("{error}");
         }
     }

@@ -11,10 +11,11 @@ use shingle_core::frontend::ublk::{RecordsShape, Session, SessionShape, Unflushe
 use shingle_sys::SharedMemory;
 
 use super::fnv;
+use super::record::Records;
 use crate::serve::Export;
 
 /// Where it is: gone when the machine is.
-const FOLDER: &str = "/run/shingle/ublk";
+pub(super) const FOLDER: &str = "/run/shingle/ublk";
 /// Data of writes that are remembered until a flush; one is sent when half of that is taken.
 const LOG_BYTES: usize = 64 << 20;
 
@@ -56,7 +57,8 @@ impl Keeps {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(FOLDER)?;
         if is_new {
-            remove(mark);
+            // If it is not there, that is as well.
+            let _ = fs::remove_file(path(mark));
         }
         Ok(Some(Arc::new(SharedMemory::open(&path(mark), bytes)?)))
     }
@@ -79,6 +81,7 @@ impl Keeps {
 pub(super) fn remove(mark: u64) {
     // If it is not there, that is as well.
     let _ = fs::remove_file(path(mark));
+    Records::of_machine().remove(mark);
 }
 
 fn path(mark: u64) -> PathBuf {

@@ -18,13 +18,16 @@ mod keys;
 mod left;
 mod memory;
 mod parameters;
+mod record;
 mod server;
 mod udev;
 mod users;
+mod waiting;
 
 pub use self::error::UblkError;
 pub use self::front_end::TYPE;
 pub use self::left::{UblkDevice, devices, remove};
+pub use self::waiting::{WaitingDevice, waiting_for};
 
 /// A number for some bytes that stays what it is from one version to the next (FNV-1a).
 fn fnv(bytes: &[u8]) -> u64 {
