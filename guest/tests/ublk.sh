@@ -475,6 +475,27 @@ _refused_for_mount() {
     grep -q "$device, export .volume. of a daemon that was killed, waits for it, in use by the mount at $PWD/mnt" refusal || fail "$* said: $(cat refusal)"
 }
 
+tools_refuse_the_disk_of_a_killed_daemon_whose_device_is_mounted() {
+    _stl_volume
+    serve_block
+    mkfs.ext4 -q "$device"
+    mounted "$device" mnt
+    random_file mnt/data 4
+    sum=$(sha256sum < mnt/data)
+    sync -f mnt
+    kill_daemon
+    _refused_for_mount shingle stl format --force smr
+    _refused_for_mount shingle stl add smr --new smr --force
+    _refused_for_mount shingle stl salvage --in-place --force smr
+    _refused_for_mount shingle dmz format --force smr
+    _refused_for_mount shingle dmz repair smr
+    _refused_for_mount shingle zones reset smr
+    _refused_for_mount shingle zones finish smr
+    shingle stl check smr > /dev/null
+    serve "$work/stack.toml"
+    same "the file" "$sum" "$(sysctl -qw vm.drop_caches=3; sha256sum < mnt/data)"
+}
+
 another_volume_is_not_handed_to_the_mount_of_a_killed_daemon() {
     _stl_volume
     serve_block
@@ -532,6 +553,22 @@ a_table_that_was_swapped_is_the_one_that_a_killed_device_waits_for() {
     grep -q "was table 0 65536 linear file 65536, and export .file. is table 0 65536 linear file 0 now" refusal || fail "$(cat refusal)"
     sed -i 's|linear file 0|linear file 65536|' stack.toml
     serve "$work/stack.toml"
+}
+
+a_disk_that_a_device_waits_for_can_be_written_with_force_or_when_that_is_given_up() {
+    _zones 128
+    serve_block
+    dd if=/dev/zero of="$device" bs=64k count=1 oflag=direct status=none
+    kill_daemon
+    refused shingle zones reset smr 2> refusal
+    grep -q -- "--force writes to it all the same" refusal
+    shingle zones reset --force smr
+    refused shingle dmz format --force smr 2> refusal
+    grep -q -- "--even-if-waiting writes to it all the same" refusal
+    patiently sh -c "shingle ublk list | grep -q waiting"
+    shingle ublk remove --force "${device#/dev/ublkb}"
+    shingle zones finish --count 1 smr
+    undo=()
 }
 
 a_device_of_a_daemon_without_records_is_taken_over_by_its_size() {

@@ -35,6 +35,7 @@ mod top;
 mod trace;
 mod ublk;
 mod up;
+mod waiting;
 mod watch;
 mod words;
 mod zones;

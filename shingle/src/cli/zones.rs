@@ -9,6 +9,7 @@ use serde_json::json;
 use shingle_core::zone::{Condition, Zone, ZoneKind, ZoneNo};
 
 use super::remote::{RemoteArgs, name_of};
+use super::waiting::refuse_waiting;
 use super::watch::{self, WatchArgs};
 use super::{CliError, output};
 use shingle_host::config::parse_size;
@@ -84,7 +85,8 @@ struct ReportArgs {
 struct ActionArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Even if an export or the table of a mapped device lies on the device: their data in these zones is lost
+    /// Even if an export or the table of a mapped device lies on the device, or the block device of a killed daemon waits for it: their data in
+    /// these zones is lost
     #[arg(short, long)]
     force: bool,
 }
@@ -304,7 +306,12 @@ fn act(ActionArgs { target, force }: &ActionArgs, action: ZoneAction) -> Result<
     let refused = |message| CliError::Failed(format!("{}: {message}", target.target));
     let range = ZoneRange::new(target.offset, length, end, zone_sectors).map_err(refused)?;
     target.on_disk(
-        |path| apply_offline(path, action, range, &zones),
+        |path| {
+            if !force {
+                refuse_waiting([path], "--force").map_err(|error| LocalError::Other(error.to_string()))?;
+            }
+            apply_offline(path, action, range, &zones)
+        },
         |client, device| {
             let range = ManageZones { device: device.to_owned(), start: target.offset, length, force: *force };
             match action {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use shingle_core::block::Limits;
 
 use crate::cli::new_file::NewFile;
+use crate::cli::waiting::WaitingArgs;
 use crate::cli::{CliError, bench, output};
 use shingle_host::backend;
 use shingle_host::config::{Plan, Source, format_bytes};
@@ -29,6 +30,8 @@ pub struct TestArgs {
     /// Also try and measure what writes: everything on the disk is lost
     #[arg(long)]
     destructive: bool,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// File for all that was found, to send to others. It names the model of the disk, not its serial number, and has no data
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -54,6 +57,9 @@ type Findings = Vec<(&'static str, Verdict)>;
 
 /// Runs the command.
 pub fn run(args: &TestArgs) -> Result<(), CliError> {
+    if args.destructive {
+        args.waiting.check([args.path.as_path()])?;
+    }
     let file = args.report.as_deref().map(NewFile::open).transpose()?;
     let (limits, findings) = try_rules(args)?;
     let has_data = args.destructive || findings.iter().all(|(_, verdict)| !matches!(verdict, Verdict::NotTried(_)));

@@ -10,8 +10,9 @@ use super::next::{Next, name_of};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 use shingle_host::config::format_bytes;
-use shingle_host::dmz::{Access, Disks, content};
+use shingle_host::dmz::{Disks, content};
 
 /// Make a new, empty set of disks
 ///
@@ -20,6 +21,8 @@ use shingle_host::dmz::{Access, Disks, content};
 pub struct FormatArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// Format although there is something on the disks
     #[arg(short, long)]
     force: bool,
@@ -39,7 +42,7 @@ pub struct FormatArgs {
 
 /// Runs the command.
 pub fn run(args: &FormatArgs) -> Result<(), CliError> {
-    let mut disks = args.set.open(Access::Write)?;
+    let mut disks = args.set.open_to_write(&args.waiting)?;
     if !args.force
         && let Some(found) = content(&mut disks)?
     {

@@ -9,7 +9,7 @@ use super::check::{report_json, verdict};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
-use shingle_host::dmz::Access;
+use crate::cli::waiting::WaitingArgs;
 
 /// Mend the metadata of a set
 ///
@@ -20,6 +20,8 @@ use shingle_host::dmz::Access;
 pub struct RepairArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// Give up what neither copy has: its chunks read as zeroes, and their zones are emptied; run salvage before
     #[arg(long)]
     lossy: bool,
@@ -30,6 +32,8 @@ pub struct RepairArgs {
 pub struct RelabelArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// The new label, at most 31 bytes
     #[arg(long)]
     label: String,
@@ -37,7 +41,7 @@ pub struct RelabelArgs {
 
 /// Runs `shingle dmz repair`.
 pub fn run(args: &RepairArgs) -> Result<(), CliError> {
-    let mut disks = args.set.open(Access::Write)?;
+    let mut disks = args.set.open_to_write(&args.waiting)?;
     let on_loss = if args.lossy { OnLoss::GiveUp } else { OnLoss::Refuse };
     let repaired = with_percent("repairing", |progress| repair(&mut disks, on_loss, progress));
     let Repair { before, after } = repaired.map_err(CliError::failed)?;
@@ -58,7 +62,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
 /// Runs `shingle dmz relabel`.
 pub fn run_relabel(args: &RelabelArgs) -> Result<(), CliError> {
     let label = Label::new(&args.label).map_err(|error| CliError::Usage(format!("--label: {error}")))?;
-    let mut disks = args.set.open(Access::Write)?;
+    let mut disks = args.set.open_to_write(&args.waiting)?;
     relabel(&mut disks, label).map_err(CliError::failed)?;
     if args.set.json {
         let mut value = geometry_json(&disks);

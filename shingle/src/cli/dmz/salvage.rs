@@ -13,6 +13,7 @@ use super::image::{Image, Layout, cannot, create};
 use super::set::{SetArgs, geometry, geometry_json};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 use shingle_host::config::{format_bytes, parse_size};
 use shingle_host::dmz::{Access, Disks};
 
@@ -23,6 +24,8 @@ use shingle_host::dmz::{Access, Disks};
 pub struct SalvageArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// The image: a new file, as large as the volume, with holes where nothing was written; or a block device, with --force
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -48,6 +51,7 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
     let chunk_bytes = u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
     let layout = Layout { bytes: u64::from(salvage.layout.chunks) * chunk_bytes, chunk_bytes, split: args.split };
+    args.waiting.check([args.output.as_path()])?;
     let mut image = Image::create(&args.output, layout, args.force)?;
     let lost = with_percent("copying", |progress| copy(&mut image, &mut disks, &salvage, progress))?;
     if let (Some(file), Some(path)) = (report, &args.report) {

@@ -10,6 +10,7 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, Block, Member, Number,
 use uuid::Uuid;
 
 use super::CliError;
+use crate::cli::waiting::WaitingArgs;
 use shingle_host::dmz::{Access, Disks};
 
 /// The disks of a set.
@@ -42,6 +43,12 @@ impl SetArgs {
     /// Opens the disks.
     pub fn open(&self, access: Access) -> Result<Disks, CliError> {
         Ok(Disks::open(&self.devices, access)?)
+    }
+
+    /// Opens the disks to change them.
+    pub fn open_to_write(&self, waiting: &WaitingArgs) -> Result<Disks, CliError> {
+        waiting.check(self.devices.iter().map(PathBuf::as_path))?;
+        self.open(Access::Write)
     }
 
     /// How much is to be said: 0, 1 or 2.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::set::{Changed, SetArgs, geometry, geometry_json, serving};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 
 /// Make another disk a part of a volume, which becomes larger by it
 ///
@@ -19,6 +20,8 @@ use crate::cli::output::with_percent;
 pub struct AddArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// The new disk
     #[arg(long, value_name = "DISK")]
     new: PathBuf,
@@ -29,7 +32,7 @@ pub struct AddArgs {
 
 /// Runs the command.
 pub fn run(args: &AddArgs) -> Result<(), CliError> {
-    let mut disks = args.set.open_with(&args.new)?;
+    let mut disks = args.set.open_with(&args.new, &args.waiting)?;
     let last = disks.disks().len() - 1;
     if !args.force
         && let Some(found) = content(&mut disks, last)?

@@ -12,13 +12,13 @@ use shingle_core::dm::stl::policy::amplification;
 use shingle_core::dm::stl::tools::{FormatError, FormatOptions, Media, format, plan};
 use shingle_core::dm::stl::{BLOCK_SECTORS, CreateError, Created};
 use shingle_host::config::format_bytes;
-use shingle_host::dmz::Access;
 use shingle_host::stl::{Disks, content};
 use uuid::Uuid;
 
 use super::set::{SetArgs, geometry, geometry_json, serving, uuid};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 
 /// Make a new, empty volume of disks
 ///
@@ -28,6 +28,8 @@ use crate::cli::output::with_percent;
 pub struct FormatArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// Format although there is something on the disks
     #[arg(short, long)]
     force: bool,
@@ -57,7 +59,7 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
     if let Some(path) = args.stack.as_ref().filter(|path| path.exists()) {
         return Err(CliError::Failed(format!("--stack: {} is there already", path.display())));
     }
-    let mut disks = args.set.open(Access::Write)?;
+    let mut disks = args.set.open_to_write(&args.waiting)?;
     if !args.force
         && let Some(found) = content(&mut disks, 0)?
     {

@@ -12,6 +12,7 @@ use shingle_host::stl::Disks;
 use super::set::{Changed, SetArgs, geometry, geometry_json, serving_these};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 
 /// Take a disk out of a volume, which may become smaller by it
 ///
@@ -22,6 +23,8 @@ use crate::cli::output::with_percent;
 pub struct RemoveArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// The disk that leaves
     #[arg(long, value_name = "DISK")]
     device: PathBuf,
@@ -33,7 +36,7 @@ pub struct RemoveArgs {
 /// Runs the command.
 pub fn run(args: &RemoveArgs) -> Result<(), CliError> {
     let size = args.size.map(|bytes| bytes / 4096 * 8);
-    let mut disks = args.set.open_up_to(&args.device)?;
+    let mut disks = args.set.open_up_to(&args.device, &args.waiting)?;
     let removal = with_percent("looking for data behind the new end", |told| plan_removal(&mut disks, size, told));
     let removal = removal.map_err(|error| args.refused(error))?;
     if removal.state != MemberState::Gone {

@@ -21,6 +21,7 @@ use super::set::{SetArgs, geometry, geometry_json, uuid};
 use super::{CliError, output};
 use crate::cli::dmz::image::{Image, Layout, cannot, create};
 use crate::cli::output::with_percent;
+use crate::cli::waiting::WaitingArgs;
 
 /// Find every block again when all roots of a volume are lost
 ///
@@ -32,6 +33,8 @@ use crate::cli::output::with_percent;
 pub struct SalvageArgs {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    waiting: WaitingArgs,
     /// The image: a new file, as large as the volume, with holes where nothing was written; or a block device, with --force
     #[arg(short, long, value_name = "FILE", group = "to")]
     output: Option<PathBuf>,
@@ -79,8 +82,8 @@ struct Outcome {
 
 /// Runs the command.
 pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
-    let access = if args.in_place { Access::Write } else { Access::Read };
-    let mut disks = args.set.open(access)?;
+    args.waiting.check(args.output.iter().map(PathBuf::as_path))?;
+    let mut disks = if args.in_place { args.set.open_to_write(&args.waiting)? } else { args.set.open(Access::Read)? };
     let part = Volume::find_part(&mut disks, &mut Findings::default()).ok();
     let whole = part.as_ref().filter(|(_, wrong)| wrong.is_none()).map(|(volume, _)| volume);
     let interrupted = whole.filter(|volume| !args.force && is_rebuilt(volume)).cloned();

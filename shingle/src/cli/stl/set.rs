@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::CliError;
 use crate::cli::dmz::next::{clean, free_name, name_of};
+use crate::cli::waiting::WaitingArgs;
 
 /// The disks of a volume.
 #[derive(Args)]
@@ -41,17 +42,27 @@ impl SetArgs {
         Ok(Disks::open(&self.devices, access)?)
     }
 
+    /// Opens the disks to change them.
+    pub fn open_to_write(&self, waiting: &WaitingArgs) -> Result<Disks, CliError> {
+        open_to_write(&self.devices, waiting)
+    }
+
     /// Opens the disks to change them, with this one as the last, be it one of them or not.
-    pub fn open_up_to(&self, last: &Path) -> Result<Disks, CliError> {
+    pub fn open_up_to(&self, last: &Path, waiting: &WaitingArgs) -> Result<Disks, CliError> {
         let others = self.devices.iter().filter(|path| !is_same(path, last)).cloned();
-        Ok(Disks::open(&others.chain([last.to_owned()]).collect::<Vec<_>>(), Access::Write)?)
+        open_to_write(&others.chain([last.to_owned()]).collect::<Vec<_>>(), waiting)
     }
 
     /// Opens the disks and one more behind them, to change them.
-    pub fn open_with(&self, last: &Path) -> Result<Disks, CliError> {
+    pub fn open_with(&self, last: &Path, waiting: &WaitingArgs) -> Result<Disks, CliError> {
         let all: Vec<PathBuf> = self.devices.iter().cloned().chain([last.to_owned()]).collect();
-        Ok(Disks::open(&all, Access::Write)?)
+        open_to_write(&all, waiting)
     }
+}
+
+fn open_to_write(disks: &[PathBuf], waiting: &WaitingArgs) -> Result<Disks, CliError> {
+    waiting.check(disks.iter().map(PathBuf::as_path))?;
+    Ok(Disks::open(disks, Access::Write)?)
 }
 
 /// A line for each disk.
