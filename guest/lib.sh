@@ -98,13 +98,17 @@ loop_disk() {
 
 # --- Shingle
 
-# serve STACK: runs `shingle up` and returns when it is ready. $daemon is its process, $work/log what it said.
-serve() {
+# begin_to_serve STACK: runs `shingle up`. $daemon is its process, $work/log what it said.
+begin_to_serve() {
     : > "$work/log"
     shingle up "$1" >> "$work/log" 2>&1 &
     daemon=$!
+}
+# serve STACK [SECONDS]: the same, and returns when it is ready, for half a minute at most unless SECONDS says otherwise.
+serve() {
+    begin_to_serve "$1"
     local try
-    for ((try = 0; try < 600; try++)); do
+    for ((try = 0; try < ${2:-30} * 20; try++)); do
         if grep -qx ready "$work/log"; then return; fi
         kill -0 "$daemon" 2> /dev/null || break
         sleep 0.05

@@ -451,6 +451,71 @@ another_size_than_the_device_has_is_refused_and_says_what_to_do() {
     serve "$work/stack.toml"
 }
 
+# _slow_volume MS: the dm-zoned volume on $work/smr, whose disk takes MS longer for each write.
+_slow_volume() {
+    _zoned_dir 768 --conventional 8
+    [ -e formatted ] || shingle dmz format smr > formatted
+    _stack <<STACK
+[disk.smr]
+type = "zoned-dir"
+path = "smr"
+
+[device.slow]
+table = "0 $((768 * 2048)) delay smr 0 0 smr 0 $1"
+
+[device.volume]
+table = "0 1 zoned slow"
+
+[export.volume]
+device = "volume"
+ublk = true
+STACK
+}
+
+# _killed_with_unflushed_writes: 24 MiB, which are in the file `data` as well.
+_killed_with_unflushed_writes() {
+    _slow_volume 0
+    serve_block
+    random_file data 24
+    dd if=data of="$device" bs=256k oflag=direct status=none
+    kill_daemon
+}
+
+a_replay_over_a_slow_disk_is_awaited_as_long_as_it_progresses() {
+    long
+    _killed_with_unflushed_writes
+    _slow_volume 7000
+    local since=$SECONDS
+    serve "$work/stack.toml" 550
+    echo "ready after $((SECONDS - since)) s"
+    grep -q "of 24.0 MiB of unflushed writes of a killed daemon are replayed to .smr." log
+    cmp -n $((24 << 20)) data "$device"
+    # The stop would take as long again.
+    kill_daemon
+    _slow_volume 0
+    serve "$work/stack.toml"
+}
+
+# _mebibytes N: the Nth number, 1 or 2, of the last report of a replay: what is done, of what there was.
+_mebibytes() { sed -n 's/.*: \([0-9.]*\) of \([0-9.]*\) MiB of unflushed.*/\'"$1"'/p' log | tail -1; }
+_is_replay_under_way() { _mebibytes 1 | grep -q '[1-9]'; }
+
+a_daemon_that_is_killed_during_replay_does_not_begin_it_anew() {
+    _killed_with_unflushed_writes
+    _slow_volume 300
+    begin_to_serve "$work/stack.toml"
+    patiently _is_replay_under_way
+    same "MiB of the first replay" 24.0 "$(_mebibytes 2)"
+    local done
+    done=$(_mebibytes 1)
+    kill_daemon
+    _slow_volume 0
+    serve "$work/stack.toml"
+    awk -v done="$done" -v rest="$(_mebibytes 2)" 'BEGIN { exit !(rest > 0 && rest <= 24 - done) }' ||
+        fail "$(_mebibytes 2) MiB are replayed once more after $done MiB of 24"
+    cmp -n $((24 << 20)) data "$device"
+}
+
 # _stl_volume: an `stl` volume on $work/smr as the export `volume`.
 _stl_volume() {
     shingle create smr --size 512MiB --zone-size 8MiB

@@ -21,6 +21,7 @@ use super::keeps::{self, Keeps};
 use super::keys::{Keys, MOST_TAGS};
 use super::parameters::{Shape, shape};
 use super::record::{DeviceRecord, Difference, Records};
+use super::replay_watch::{self, Readiness, Taken};
 use super::server::{Places, Server, place};
 use super::udev;
 use super::users::users;
@@ -252,7 +253,7 @@ fn make(control: &mut Control, wanted: Wanted<'_>, (shape, below): (&Shape, &Bel
             set.map_err(refused(&export, "take its size and limits"))
         })
         .and_then(|()| serve(wanted, &added, (below, true)))
-        .and_then(|()| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
+        .and_then(|_| control.start(number, PATIENCE).map_err(refused(&export, "start its block device")));
     if started.is_err() {
         // The reason why there is none is the one to report.
         let _ = control.delete(number, LEAVE);
@@ -307,14 +308,16 @@ fn take_over(
     begun.map_err(refused(&export, "hand its block device over"))?;
     // The volume may have other disks than before.
     record(&wanted, below)?;
-    serve(wanted, info, (below, false))?;
+    let readiness = serve(wanted, info, (below, false))?;
+    let disks = below.identity.disks_text();
+    replay_watch::wait(&readiness, Taken { export: &export, number, disks: &disks })?;
     control.end_recovery(number, PATIENCE).map_err(refused(&export, "let the requests of its block device go on"))?;
     tracing::info!(export, "export `{export}`: /dev/ublkb{number}, which a daemon has left, is served again");
     Ok(Device { export, number, mark, is_lasting: true })
 }
 
 /// Has the shard of the export ask for requests.
-fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (&Below, bool)) -> Result<(), UblkError> {
+fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (&Below, bool)) -> Result<Readiness, UblkError> {
     let DeviceInfo { queues, depth, io_bytes, number, .. } = *info;
     let Wanted { export, home, user, mark, .. } = wanted;
     let (name, device) = (export.name.clone(), export.device);
@@ -331,6 +334,8 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (&Below, bool))
     let kept = keeps.memory(mark, shape, is_new);
     let zeroes = File::open("/dev/zero").map_err(|error| UblkError::Keep { export: name.clone(), error })?;
     let kept = kept.map_err(|error| UblkError::Keep { export: name.clone(), error })?;
+    let readiness = Readiness::new();
+    let stage = readiness.clone();
     let furnish = move |shard: &mut Shard| {
         let full = || UblkError::Full { export: name.clone(), most: MOST_OF_SHARD };
         let places = free.take(all).ok_or_else(full)?;
@@ -350,10 +355,10 @@ fn serve(wanted: Wanted<'_>, info: &DeviceInfo, (below, is_new): (&Below, bool))
         let file = Fd::from(file);
         let map = |queue| Descriptors::map(&file, queue, depth).map_err(refused(&name, "show what requests ask for"));
         let descriptors = (0..queues).map(map).collect::<Result<Vec<_>, _>>()?;
-        let server =
-            Server::new(name, device, (session, file, zeroes.into()), descriptors, (depth, registers, (user, places)));
+        let files = (session, file, zeroes.into());
+        let server = Server::new((name, device), files, descriptors, (depth, registers, (user, places)), readiness);
         shard.spawn(Box::new(server));
-        Ok(())
+        Ok(stage)
     };
     home.mailbox.ask(furnish).unwrap_or_else(|_| Err(UblkError::Shard(export.name.clone())))
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use shingle_core::block::Status;
 use shingle_core::impl_error;
 
 use super::waiting::WaitingDevice;
@@ -68,6 +69,30 @@ pub enum UblkError {
         path: PathBuf,
         /// Error of reading it.
         error: io::Error,
+    },
+    /// Unflushed writes that a killed daemon has left cannot be written again.
+    Unreplayed {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Names and paths of the disks.
+        disks: String,
+        /// Status of the write or flush that failed.
+        status: Status,
+    },
+    /// The disks do not answer during the replay of unflushed writes.
+    Stalled {
+        /// The export.
+        export: String,
+        /// The number of the device.
+        number: u32,
+        /// Names and paths of the disks.
+        disks: String,
+        /// Seconds without a completion.
+        seconds: u64,
+        /// MiB that are left.
+        left: String,
     },
     /// A block device of another daemon, which was killed, waits for a disk.
     Awaited {
@@ -185,6 +210,16 @@ impl_error!(UblkError, |self, f| match self {
         "export `{export}`: the record of /dev/ublkb{number}, {}, cannot be read: {error}; remove the record to take the device over \
          without a comparison, or give it up with `shingle ublk remove {number} --force`",
         path.display()
+    ),
+    Self::Unreplayed { export, number, disks, status } => write!(
+        f,
+        "export `{export}`: unflushed writes of a killed daemon cannot be written again to {disks}: {status}; /dev/ublkb{number} waits: repair \
+         the disks and start the daemon again, or give it up with `shingle ublk remove {number} --force`"
+    ),
+    Self::Stalled { export, number, disks, seconds, left } => write!(
+        f,
+        "export `{export}`: {disks} completed nothing for {seconds} s, and {left} MiB of unflushed writes of a killed daemon are left: \
+         /dev/ublkb{number} waits; check the disks and start the daemon again, which replays the rest"
     ),
     Self::Awaited { path, waiting } => write!(f, "{}: {waiting}", path.display()),
     Self::Refused { export, doing, error } =>

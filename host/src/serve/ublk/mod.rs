@@ -19,6 +19,7 @@ mod left;
 mod memory;
 mod parameters;
 mod record;
+mod replay_watch;
 mod server;
 mod udev;
 mod users;

@@ -10,6 +10,7 @@ use shingle_core::time::{Duration, Instant};
 use shingle_sys::ublk::{self, Descriptors, QueueCommand};
 use shingle_sys::{Completion, Fd, Request, driver_region};
 
+use super::replay_watch::{Readiness, Stage};
 use crate::serve::User;
 use crate::shard::{Pump, Source, SourceCx};
 
@@ -77,6 +78,7 @@ pub(super) struct Server {
     is_stopping: bool,
     /// Since when appends wait for one that was done in part.
     held_since: Option<Instant>,
+    readiness: Readiness,
 }
 
 /// How data comes out of the requests of a device and into them.
@@ -111,11 +113,11 @@ impl UserCopy for Copies {
 impl Server {
     /// A server for the device behind `file`, which nobody has asked for requests yet.
     pub fn new(
-        export: String,
-        device: DeviceId,
+        (export, device): (String, DeviceId),
         (session, file, zeroes): (Session, Fd, Fd),
         descriptors: Vec<Descriptors>,
         (depth, registers, places): (u16, bool, (User, PlacesPermit)),
+        readiness: Readiness,
     ) -> Self {
         let tags = descriptors.len() * usize::from(depth);
         let copies = Copies { file, depth };
@@ -139,6 +141,7 @@ impl Server {
             is_asking: false,
             is_stopping: false,
             held_since: None,
+            readiness,
         }
     }
 
@@ -190,6 +193,7 @@ impl Server {
 
     fn ask_all(&mut self, cx: &mut SourceCx<'_>) {
         self.is_asking = true;
+        self.readiness.set(Stage::Ready);
         (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, None, cx));
     }
 
@@ -209,16 +213,6 @@ impl Server {
         );
         self.session.give_up_parts(&mut self.copies);
         self.go_on(cx);
-    }
-
-    /// What a killed daemon has left unflushed cannot be written: the device stays as it is, for who mends what is below.
-    fn give_up(&self, status: Status) -> Pump {
-        tracing::error!(
-            export = self.export,
-            "export `{}`: what was acknowledged before and is not flushed cannot be written: {status}; its block device waits",
-            self.export
-        );
-        Pump::Done
     }
 
     fn ended(&mut self, result: i32) {
@@ -261,8 +255,13 @@ impl Source for Server {
         self.go_on(cx);
         match self.session.is_ready() {
             Ok(true) if !self.is_asking => self.ask_all(cx),
-            Ok(_) => {}
-            Err(status) => return self.give_up(status),
+            Ok(true) => {}
+            Ok(false) => self.readiness.set(Stage::Replaying(self.session.progress())),
+            Err(status) => {
+                // The device stays as it is until what is below is repaired.
+                self.readiness.set(Stage::Failed(status));
+                return Pump::Done;
+            }
         }
         self.be_patient(cx);
         let is_over = self.live == 0 || self.is_stopping;
