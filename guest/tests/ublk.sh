@@ -516,6 +516,9 @@ a_daemon_that_is_killed_during_replay_does_not_begin_it_anew() {
     cmp -n $((24 << 20)) data "$device"
 }
 
+# _does_not_start STACK: the daemon ends with an error, which is in `refusal`.
+_does_not_start() { refused timeout --signal=KILL 60 shingle up "$1" 2> refusal; }
+
 # _stl_volume: an `stl` volume on $work/smr as the export `volume`.
 _stl_volume() {
     shingle create smr --size 512MiB --zone-size 8MiB
@@ -575,7 +578,7 @@ another_volume_is_not_handed_to_the_mount_of_a_killed_daemon() {
     mv smr kept
     _stl_volume
     second=$(jq -r .uuid formatted)
-    refused shingle up stack.toml 2> refusal
+    _does_not_start stack.toml
     grep -q "$device, in use by the mount at $PWD/mnt, was stl volume $first, and export .volume. is stl volume $second now" refusal ||
         fail "$(cat refusal)"
     shingle stl check smr > /dev/null
@@ -593,13 +596,13 @@ another_file_or_table_is_not_handed_to_the_users_of_a_killed_daemon() {
     kill_daemon
     mv image kept
     truncate -s 64M image
-    refused shingle up stack.toml 2> refusal
+    _does_not_start stack.toml
     grep -q "it is not taken over, and nothing is replayed" refusal || fail "$(cat refusal)"
     mv kept image
     cp stack.toml kept
     sed -i 's|^device = "file"|device = "part"|' stack.toml
     printf '[device.part]\ntable = "0 131072 linear file 0"\n' >> stack.toml
-    refused shingle up stack.toml 2> refusal
+    _does_not_start stack.toml
     grep -q "is table 0 131072 linear file 0 now" refusal || fail "$(cat refusal)"
     mv kept stack.toml
     serve "$work/stack.toml"
@@ -614,7 +617,7 @@ a_table_that_was_swapped_is_the_one_that_a_killed_device_waits_for() {
     shingle dm load --control control.sock part --table "0 65536 linear file 65536"
     shingle dm resume --control control.sock part
     kill_daemon
-    refused shingle up stack.toml 2> refusal
+    _does_not_start stack.toml
     grep -q "was table 0 65536 linear file 65536, and export .file. is table 0 65536 linear file 0 now" refusal || fail "$(cat refusal)"
     sed -i 's|linear file 0|linear file 65536|' stack.toml
     serve "$work/stack.toml"
@@ -653,6 +656,6 @@ another_stack_file_does_not_get_the_disk_that_a_killed_device_waits_for() {
     mounted "$device" mnt
     kill_daemon
     cp stack.toml other.toml
-    _refused_for_mount shingle up other.toml
+    _refused_for_mount timeout --signal=KILL 60 shingle up other.toml
     serve "$work/stack.toml"
 }
