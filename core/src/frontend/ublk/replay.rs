@@ -23,7 +23,7 @@ const MAX_IN_FLIGHT: usize = 32;
 /// Most writes of a batch: at 100 IOPS a flush every three seconds.
 const MAX_BATCH: usize = 256;
 
-/// Progress of a takeover: the work before requests are fetched.
+/// Progress of a takeover: the work before requests are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Sectors of unflushed writes that are written again and durable.

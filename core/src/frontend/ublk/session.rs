@@ -186,7 +186,7 @@ impl Session {
         self
     }
 
-    /// Whether requests may be asked for: what a killed server has left is written, or known.
+    /// True if requests may be served: what a killed server has left is written, or known.
     ///
     /// # Errors
     /// If that failed: then the device must not be served.

@@ -305,6 +305,10 @@ fn take_over(
     let is_busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
     // The disks are open, so what the old server had under way is over; it may still have the device for a moment.
     let begun = patiently(is_busy, || patiently(is_busy, || control.start_recovery(number)));
+    // A server that was killed at once had begun the recovery and fetched nothing. Linux 6.12 refuses to begin it twice, as no queue is ready
+    // (`drivers/block/ublk_drv.c:ublk_ctrl_start_recovery`).
+    let is_begun = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::INVAL);
+    let begun = begun.or_else(|error| if is_begun(&error) { Ok(()) } else { Err(error) });
     begun.map_err(refused(&export, "hand its block device over"))?;
     // The volume may have other disks than before.
     record(&wanted, below)?;

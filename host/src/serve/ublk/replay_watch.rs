@@ -19,7 +19,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(600);
 /// Time between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Stage of a server before it asks for requests.
+/// Stage of a server before it serves requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Replaying(Progress),

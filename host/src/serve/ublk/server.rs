@@ -79,6 +79,10 @@ pub(super) struct Server {
     /// Since when appends wait for one that was done in part.
     held_since: Option<Instant>,
     readiness: Readiness,
+    /// True if what a killed daemon left is replayed.
+    is_ready: bool,
+    /// Tags with requests that came before that.
+    early: Vec<u32>,
 }
 
 /// How data comes out of the requests of a device and into them.
@@ -142,6 +146,8 @@ impl Server {
             is_stopping: false,
             held_since: None,
             readiness,
+            is_ready: false,
+            early: Vec::new(),
         }
     }
 
@@ -191,9 +197,10 @@ impl Server {
         }
     }
 
+    /// Asks for requests before the replay: the kernel sends none until the recovery ends. Linux 6.12 refuses all later servers if one is killed
+    /// that had begun the recovery and asked for nothing (`drivers/block/ublk_drv.c:ublk_ctrl_start_recovery`, `ublk_ch_mmap`).
     fn ask_all(&mut self, cx: &mut SourceCx<'_>) {
         self.is_asking = true;
-        self.readiness.set(Stage::Ready);
         (0..self.commands.len() as u32).for_each(|tag| self.ask(tag, None, cx));
     }
 
@@ -213,6 +220,21 @@ impl Server {
         );
         self.session.give_up_parts(&mut self.copies);
         self.go_on(cx);
+    }
+
+    /// Looks whether what a killed daemon left is replayed; then requests are served.
+    fn replay(&mut self, cx: &mut SourceCx<'_>) -> Stage {
+        let stage = match self.session.is_ready() {
+            Ok(true) => Stage::Ready,
+            Ok(false) => Stage::Replaying(self.session.progress()),
+            Err(status) => Stage::Failed(status),
+        };
+        self.readiness.set(stage);
+        self.is_ready = stage == Stage::Ready;
+        if self.is_ready {
+            std::mem::take(&mut self.early).into_iter().for_each(|tag| self.begin(tag, cx));
+        }
+        stage
     }
 
     fn ended(&mut self, result: i32) {
@@ -241,6 +263,7 @@ impl Source for Server {
         match done.result {
             // What comes now is for the next server.
             0 if self.is_stopping => self.live -= 1,
+            0 if !self.is_ready => self.early.push(tag),
             0 => self.begin(tag, cx),
             result => self.ended(result),
         }
@@ -253,15 +276,14 @@ impl Source for Server {
             self.session.handle_completion(tag, bio, status, &mut self.copies);
         }
         self.go_on(cx);
-        match self.session.is_ready() {
-            Ok(true) if !self.is_asking => self.ask_all(cx),
-            Ok(true) => {}
-            Ok(false) => self.readiness.set(Stage::Replaying(self.session.progress())),
-            Err(status) => {
-                // The device stays as it is until what is below is repaired.
-                self.readiness.set(Stage::Failed(status));
-                return Pump::Done;
-            }
+        if !self.is_asking {
+            self.ask_all(cx);
+        }
+        if !self.is_ready
+            && let Stage::Failed(_) = self.replay(cx)
+        {
+            // The device stays as it is until what is below is repaired.
+            return Pump::Done;
         }
         self.be_patient(cx);
         let is_over = self.live == 0 || self.is_stopping;
