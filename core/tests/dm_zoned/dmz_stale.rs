@@ -1,5 +1,5 @@
-//! A disk of a set that is an older copy of itself is refused, and while nobody writes nothing is taken away that the right
-//! disk leads to. No power cut leaves a set that is refused.
+//! A disk of a set that is an older copy of itself is refused, and until the volume is written nothing is taken away that the
+//! right disk leads to. No power cut leaves a set that is refused.
 
 use shingle_core::block::{Bio, BlockDevice, Op, Payload};
 use shingle_core::dm::zoned::check::{Finding, Loss, Next, OnLoss, RepairError, Salvage, check, repair};
@@ -15,7 +15,7 @@ use shingle_sim::fault::FaultPlan;
 use crate::dmz::salvaged;
 use crate::zoned::{Volume, ZONE, read, write};
 
-/// What is on each of the disks.
+/// The media of all disks.
 type Media = Vec<Medium>;
 
 const ZONE_SECTORS: u64 = ZONE as u64 * 8;
@@ -49,7 +49,7 @@ fn filled() -> Volume {
     volume
 }
 
-/// What a power cut now leaves.
+/// The media after a power cut at this moment.
 fn cut(volume: &Volume, rng: &mut Rng) -> Media {
     let disk = |leaf: &_| volume.rig.stack.device::<CrashDisk>(*leaf).unwrap().cut_power(&mut Choices::new(rng.fork()));
     volume.leaves.iter().map(disk).collect()
@@ -172,7 +172,7 @@ fn most_misfits(sabotage: Sabotage, knobs: Option<&str>) -> usize {
     knobs.into_iter().for_each(|knobs| drop(volume.message(knobs)));
     volume.message("set commit_ms 600000");
     let chunks = volume.blocks / u64::from(ZONE);
-    // Discards of everything, then streams into what is free, eight at a time, and nobody flushes.
+    // Discards of everything, then streams into what is free, eight at a time, without a flush.
     for op in [Op::Discard, Op::Write] {
         let bio = |chunk: u64| match op {
             Op::Discard => Bio::new(op, Sector(chunk * ZONE_SECTORS), ZONE * 8, Payload::None),

@@ -1,5 +1,5 @@
-//! Disks whose host refuses writes: its file system is full or read-only. Users are told why, no zone is lost, and the volume
-//! goes on when the host does.
+//! Disks whose host refuses writes: its file system is full or read-only. Writes fail with the error of the host, no
+//! zone is lost, and writes succeed again as soon as the host takes them.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,11 +14,11 @@ use shingle_core::time::Duration;
 use crate::shingled::shelf::taken_out;
 use crate::shingled::{Volume, discard, disk, small, write};
 
-/// What a host takes.
+/// A host, which may refuse writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Host {
     Free,
-    /// So many blocks, then it refuses writes with this status; of one that does not fit it takes what fits.
+    /// The host takes `left` blocks, and refuses other writes with `status`. Of a write that is longer it takes what fits.
     Refuses {
         left: u32,
         status: Status,
@@ -90,7 +90,7 @@ fn set(hosts: &[Rc<RefCell<Host>>], to: Host) {
     hosts.iter().for_each(|host| *host.borrow_mut() = to);
 }
 
-/// What a write of a block comes to.
+/// The status of a write of a block.
 fn tried(volume: &mut Volume, block: u64, byte: u8) -> Status {
     volume.run(write(block, 1, byte)).1
 }
@@ -196,7 +196,7 @@ fn another_disk_takes_what_the_host_of_one_refuses() {
     }
 }
 
-/// What is left of blocks that were written and flushed after their host had refused others, when the process is killed.
+/// The data of blocks that were written and flushed after their host had refused others, when the process is killed.
 fn after_a_kill(gone: Sabotage) -> Vec<u8> {
     // No checkpoint comes between, which would have all that was written before.
     let options = Options {

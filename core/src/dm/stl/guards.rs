@@ -61,7 +61,7 @@ pub struct Sabotage {
     pub named_is_free: bool,
     /// A device that leaves is empty though something is on it (I30).
     pub emptied_early: bool,
-    /// The number of a batch that a host refused is left out, and later batches count (I1).
+    /// The number of a batch that a host refused is left out, and later batches count (I39).
     pub voids_unwritten: bool,
     /// A flush that follows a failed one succeeds without flushing (I37).
     pub failed_flush_counts: bool,

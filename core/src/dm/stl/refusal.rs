@@ -2,13 +2,13 @@
 //!
 //! Such a refusal passes. So a batch that is refused is written to another device if there is one, and otherwise waits:
 //!
-//! - Users are told why their changes fail, and the number of their batch stays to be written without any change in it, as no
-//!   batch behind it counts before. Every further change makes the volume try that again, and so does the time.
-//! - Whatever may be on a disk waits as it is: a batch that failed otherwise before, and one behind a refused one. Had its users been told that it
-//!   failed, it could be found done later.
-//! - Parts of the map wait as they are, too.
+//! - The changes in a batch of users fail with the error of the host. The number of the batch has to be written all the same, without a change in
+//!   it (a *void* batch), as no later batch counts before. Every further change has that tried again, and so has a timer.
+//! - A batch that may be on a disk waits as it is: one that failed otherwise before it was refused, and one that was written behind a refused one.
+//!   If its changes failed, they could be found done later.
+//! - Parts of the map wait as they are.
 //!
-//! No zone is lost by it: where nothing of a refused batch was written, the next one goes to the same place.
+//! No zone is lost: where nothing of a refused batch was written, the next batch goes to the same place.
 
 use alloc::collections::BTreeSet;
 
@@ -17,28 +17,28 @@ use super::format::{BatchKind, MemberState};
 use super::lanes::{LaneNo, Lanes};
 use super::log::{Pool, Sealed};
 use super::state::{Done, Readiness, Shared, Slot, State};
-use super::write::fails_silently;
+use super::write::is_hint;
 use super::{BLOCK_SECTORS, BatchNo};
 use crate::block::{Reason, Status};
 use crate::prelude::*;
 use crate::time::Duration;
 use crate::zone::Condition;
 
-/// The shortest and the longest time after which what was refused is tried again.
+/// The shortest and the longest pause before refused writes are tried again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(64_000)];
 
-/// Whose writes are refused, and what waits for that to end.
+/// The members that refuse writes, and the number of tasks that wait for them.
 #[derive(Debug)]
 pub(super) struct Refusals {
     /// Members whose zones are set aside, as others take writes.
     aside: BTreeSet<usize>,
     /// No member takes writes.
     nowhere: bool,
-    /// Batches of users that were refused and have no changes any more.
+    /// Numbers of the void batches that are not written yet.
     voids: BTreeSet<BatchNo>,
-    /// Tasks that wait until it is tried again.
+    /// Tasks whose writes were refused and that wait.
     waiting: u32,
-    /// How often it was tried again.
+    /// Counts how often refused writes were tried again.
     round: u64,
     pause: Duration,
 }
@@ -59,7 +59,7 @@ pub(super) fn is_refusal(reason: &Reason) -> bool {
     }
 }
 
-/// Has what was refused tried again after a while, each time a longer one.
+/// Has refused writes tried again after a pause, which doubles each time.
 pub(super) async fn run(shared: Shared) {
     let (io, signals) = {
         let state = shared.borrow();
@@ -74,8 +74,8 @@ pub(super) async fn run(shared: Shared) {
     }
 }
 
-/// Waits until what was refused is to be tried again. `newest`: the newest change when it was sent. Changes up to that one which still are in no
-/// batch fail, as the host refuses what they wait for.
+/// Waits until it is time to try a refused write again. `newest` is the newest change of a user when the write was sent: changes up to that one which
+/// are in no batch yet fail, as the host refuses what they wait for.
 ///
 /// # Errors
 /// `reason`, if the volume comes to rest or takes no changes any more.
@@ -85,7 +85,7 @@ pub(super) async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Rea
         state.refusals.waiting += 1;
         state.refuse_changes(newest, reason);
         state.notify(|signals| &signals.progress);
-        // Those that came later have it tried again at once.
+        // Later changes have it tried again at once.
         state.notify(|signals| &signals.changes);
         (state.signals.progress.clone(), state.refusals.round)
     };
@@ -129,10 +129,10 @@ pub(super) async fn room_elsewhere(
     }
 }
 
-/// Tells users that a batch was refused, and writes its number without their changes when that can be done.
+/// Fails the changes of a refused batch, and writes a void batch with its number as soon as a host takes it.
 ///
 /// # Errors
-/// Why that will never be done.
+/// The volume comes to rest before, or the void batch fails otherwise.
 pub(super) async fn write_void(
     shared: &Shared,
     number: BatchNo,
@@ -196,17 +196,17 @@ pub(super) async fn put_back(shared: &Shared, lane: LaneNo, slot: &Slot) -> bool
 }
 
 impl Refusals {
-    /// How long to wait before what was refused is tried again, if something was.
+    /// The time until refused writes are tried again; `None` if there are none.
     fn pause(&self) -> Option<Duration> {
         (self.waiting > 0 || !self.aside.is_empty()).then_some(self.pause)
     }
 
-    /// True if a task waits until what was refused is tried again.
+    /// True if a task waits until its refused write is tried again.
     pub fn is_awaited(&self) -> bool {
         self.waiting > 0
     }
 
-    /// True if the number of a batch that was refused is to be written before any other batch of users.
+    /// True if void batches have to be written before other batches of users are sent.
     pub fn has_voids(&self) -> bool {
         !self.voids.is_empty()
     }
@@ -231,7 +231,7 @@ impl State {
         has_others
     }
 
-    /// What was refused is tried again.
+    /// Has all refused writes tried again.
     pub fn try_again(&mut self) {
         self.refusals.round += 1;
         self.refusals.nowhere = false;
@@ -241,14 +241,14 @@ impl State {
         self.notify(|signals| &signals.changes);
     }
 
-    /// A batch is written to a member: the next refusal is a new one.
+    /// A member took a batch: after its next refusal the pause is short again.
     pub fn is_let_in(&mut self, member: usize) {
         if !self.refusals.aside.contains(&member) {
             self.refusals.pause = PAUSES[0];
         }
     }
 
-    /// Why there is no room: the zones of a member that refuses writes are set aside.
+    /// The reason why no zone can be opened: a refusal if zones of members that refuse writes are set aside, else a full volume.
     pub fn no_room(&self) -> Reason {
         match self.zones.has_aside() {
             true => Reason::Host(Status::NoSpace, "the other disks are full, and this one refuses writes".into()),
@@ -268,16 +268,16 @@ impl State {
         shares.into_iter().for_each(|(key, blocks)| self.refuse_blocks(key, blocks, reason));
     }
 
-    /// Changes up to this one fail.
+    /// Fails all changes in no batch, up to the change `newest`.
     fn refuse_changes(&mut self, newest: u64, reason: &Reason) {
         for change in self.changes.take_up_to(newest) {
             self.refuse_blocks(change.key, change.blocks.into(), reason);
         }
     }
 
-    /// So many blocks of a change are refused. A discard is a hint: it has done nothing, and is acknowledged.
+    /// Refuses `blocks` of a change. A discard is a hint: it is acknowledged though nothing was done.
     fn refuse_blocks(&mut self, key: usize, blocks: u64, reason: &Reason) {
-        if fails_silently(&self.writes[key]) {
+        if is_hint(&self.writes[key]) {
             self.acknowledge(key, blocks)
         } else {
             self.fail_blocks_for(key, blocks, reason)

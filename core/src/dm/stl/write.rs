@@ -278,8 +278,8 @@ impl State {
     }
 }
 
-/// True of a change that may be acknowledged though nothing was done: a discard is a hint.
-pub(super) fn fails_silently(write: &Write) -> bool {
+/// True of a discard: it may be acknowledged though nothing was done.
+pub(super) fn is_hint(write: &Write) -> bool {
     write.bio.op == Op::Discard
 }
 

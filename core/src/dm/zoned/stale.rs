@@ -1,15 +1,14 @@
 //! Members that are older copies: a clone or a restored backup of a disk of the set.
 //!
-//! dm-zoned stamps neither its data nor the superblocks of its zoned disks, so a copy is told from its disk only by
+//! dm-zoned puts no version on data or on the superblocks of zoned disks, so a copy differs from its disk only by
 //! *misfits*, sequential zones whose write pointers do not fit the mapping:
 //!
 //! - zones without an owner that were written,
 //! - zones of chunks with valid blocks at or behind their write pointers.
 //!
-//! A power cut leaves few of them ([`most_misfits`]). Zones without an owner are those that [`super::zones`] calls
-//! unrecorded. Zones that are cut short are left by a kernel, which commits before data is flushed and resets zones before
-//! it commits. More misfits tell that a disk is older than the others. Then nothing may be written: its owner has to find
-//! the right disk, or give up what the mapping does not lead to any more.
+//! A power cut leaves few of them ([`most_misfits`]). Zones without an owner are the unrecorded zones of [`super::zones`]. Zones that are cut short are left by a kernel, which commits before data is flushed and resets zones before
+//! it commits. A set with more misfits has a disk that is older than the others. Then nothing may be written: the owner has
+//! to find the right disk, or to repair the set without what only that disk leads to.
 
 use super::zones::MOST_UNRECORDED;
 use super::{MemberNo, Rows, SetZone, ZoneSpace};
@@ -24,7 +23,7 @@ fn most_misfits(members: usize) -> u32 {
     MOST_UNRECORDED + members as u32 - 1 + MOST_IN_FLIGHT
 }
 
-/// How many zones have write pointers that do not fit the mapping.
+/// Numbers of zones whose write pointers do not fit the mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Misfits {
     of_members: Rows<MemberNo, u32>,
@@ -52,7 +51,7 @@ impl Misfits {
         self.cut_short += 1;
     }
 
-    /// Which disk is an older copy, if there are more misfits than a power cut leaves. A disk alone is never one: its
+    /// The disk that is an older copy, if there are more misfits than a power cut leaves. A disk alone is never one: its
     /// mapping is as old as its zones.
     pub fn older_copy(&self) -> Option<OlderCopy> {
         let Self { without_owner, cut_short, .. } = *self;
@@ -87,7 +86,7 @@ pub struct OlderCopy {
     pub without_owner: u32,
     /// Zones with valid blocks at or behind their write pointers.
     pub cut_short: u32,
-    /// How many of both a power cut leaves at most.
+    /// The most of both that a power cut leaves.
     pub most: u32,
 }
 
