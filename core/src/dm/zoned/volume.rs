@@ -99,6 +99,9 @@ pub(super) struct Volume {
     /// Chunks of which not all bits held as the metadata was loaded, or with zones in which nothing was valid. That is
     /// committed, and the zones are given up, when zones are needed.
     pub to_settle: Vec<ChunkNo>,
+    /// The last commit failed: until one is durable, the number of unrecorded zones has no bound. Otherwise writes would wait for commits that
+    /// fail, and each would bring the volume nearer to being read-only.
+    pub has_commit_failed: bool,
     pub guards: Guards,
 }
 
@@ -116,6 +119,7 @@ impl Volume {
             random_freed: 0,
             buffers_freed: 0,
             to_settle: Vec::new(),
+            has_commit_failed: false,
             guards: Guards::default(),
         }
     }
@@ -344,7 +348,7 @@ impl Volume {
 
     /// True if as many zones are unrecorded as may be.
     pub fn is_crowded(&self) -> bool {
-        self.zones.is_crowded() && !self.guards.gone().unrecorded_unbound
+        self.zones.is_crowded() && !self.has_commit_failed && !self.guards.gone().unrecorded_unbound
     }
 
     /// A zone for first writes and rewrites.
