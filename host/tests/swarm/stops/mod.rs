@@ -113,6 +113,8 @@ struct Stage {
     until: Rc<Cell<Instant>>,
     /// Whether disks hear no flush.
     deaf: Rc<Cell<bool>>,
+    /// Version of the metadata at the start, where what a power cut has left may stay until that changes.
+    version: Option<u64>,
 }
 
 impl Life<'_> {
@@ -148,6 +150,7 @@ impl Life<'_> {
         let (clock, until, deaf) = (Rc::<Cell<Instant>>::default(), Rc::<Cell<Instant>>::default(), Rc::default());
         let ring = RingHandle::over(Still { clock: clock.clone(), until: until.clone() });
         let mut shard = Shard::simulated(ring, clock).map_err(|error| error.to_string())?;
+        let version = self.scene.version(&media, &mut self.rng.clone());
         let disks = self.scene.add_disks(&mut shard, (media, &deaf), self.rng)?;
         for (name, line) in self.scene.tables() {
             let lines = shingle_core::dm::parse_table(line).map_err(|error| error.to_string())?;
@@ -155,7 +158,7 @@ impl Life<'_> {
             let made = shard.devices.make(Identity { name, uuid: "" }, lines, false, parts);
             made.map_err(|error| format!("{name}: {error}"))?;
         }
-        Ok(Stage { shard, disks, until, deaf })
+        Ok(Stage { shard, disks, until, deaf, version })
     }
 
     /// Lets time pass.
@@ -234,7 +237,7 @@ impl Life<'_> {
         ledger.volume.power_cut();
         (self.tally.stops, self.tally.longest) = (self.tally.stops + 1, self.tally.longest.max(took));
         let media = self.cut(stage);
-        self.scene.check(&media, self.rng)?;
+        self.scene.check((&media, stage.version), self.rng)?;
         Ok(media)
     }
 

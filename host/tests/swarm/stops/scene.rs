@@ -85,8 +85,13 @@ impl Scene {
     }
 
     /// Looks at what a stop has left.
-    pub fn check(&self, left: &[Medium], rng: &mut Rng) -> Result<(), String> {
+    pub fn check(&self, left: (&[Medium], Option<u64>), rng: &mut Rng) -> Result<(), String> {
         media::look(self.kind, &self.members(), left, rng)
+    }
+
+    /// Version of the metadata on these disks.
+    pub fn version(&self, left: &[Medium], rng: &mut Rng) -> Option<u64> {
+        media::version(self.kind, &self.members(), left, rng)
     }
 
     /// Puts the disks on a shard, with plugs where they have zones.
