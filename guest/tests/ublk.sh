@@ -10,22 +10,25 @@ _stack() {
 # _zoned_dir MIB OPTION...: a zoned disk in a directory, $work/smr, as `disk`.
 _zoned_dir() { [ -e "$work/smr" ] || shingle create "$work/smr" --size "${1}MiB" --zone-size 8MiB "${@:2}"; }
 
-# _volume_in DIRECTORY LINE...: the dm-zoned volume on the disk there as the export `volume`, with these lines besides.
-_volume_in() {
+# _volume_of TABLE DIRECTORY LINE...: the volume of that table, on the disk `smr` there, as the export `volume`, with these lines besides.
+_volume_of() {
     _stack <<STACK
 [disk.smr]
 type = "zoned-dir"
-path = "$1"
+path = "$2"
 
 [device.volume]
-table = "0 1 zoned smr"
+table = "$1"
 
 [export.volume]
 device = "volume"
 ublk = true
-$(printf '%s\n' "${@:2}")
+$(printf '%s\n' "${@:3}")
 STACK
 }
+
+# _volume_in DIRECTORY LINE...: the same of a dm-zoned volume.
+_volume_in() { _volume_of "0 1 zoned smr" "$@"; }
 
 # _volume MIB: a dm-zoned volume on one as the export `volume`.
 _volume() {
@@ -326,35 +329,41 @@ a_machine_short_of_memory_writes_through_the_daemon_and_never_stands_still() {
     same "what was swapped" "$(head -c 250M /dev/zero | sha256sum)" "$(cat swapped)"
 }
 
-# _swaps: the volume at $device takes swap of programs that need 200 MiB more than there is memory, and gives it back.
+# _xs N: so many bytes. The kernel swaps pages of zeroes without writing them.
+_xs() { head -c "$1" /dev/zero | tr '\0' x; }
+# _swaps: the volume at $device takes the swap of a program that needs 200 MiB more than there is memory, and gives it back.
 _swaps() {
     mkswap "$device" > /dev/null
     swapon "$device"
     later swapoff "$device"
-    head -c "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 150 * 1024))K" /dev/zero > hog
+    _xs "$(($(awk '/MemAvailable/ { print $2 }' /proc/meminfo) - 150 * 1024))K" > hog
     # `tail` keeps what it reads.
-    timeout 400 sh -c 'head -c 350M /dev/zero | tail -c 350M | sha256sum' > swapped || fail "the machine stands still"
+    _xs 350M | timeout 400 tail -c 350M | sha256sum > swapped || fail "the machine stands still"
     [ "$(awk '/pswpout/ { print $2 }' /proc/vmstat)" -gt 10000 ] || fail "hardly anything was swapped out: memory was not short"
-    same "what was swapped" "$(head -c 350M /dev/zero | sha256sum)" "$(cat swapped)"
+    same "what was swapped" "$(_xs 350M | sha256sum)" "$(cat swapped)"
     rm hog
 }
-swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
-    long
+# _program_on_disk: /mnt is disk 0, and the program lies there. The root of a guest is in memory: what the program has not used yet of
+# itself would be swapped out to its own device.
+_program_on_disk() {
     disk 0
     mkfs.ext4 -q -F "$device"
     mounted "$device" /mnt
+    cp "$(command -v shingle)" /mnt
+    PATH=/mnt:$PATH
+}
+swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
+    long
+    _program_on_disk
     shingle create /mnt/smr --size 768MiB --zone-size 16MiB --conventional 0
     shingle stl format /mnt/smr --json > formatted
-    _volume_in /mnt/smr
-    sed -i "s/^table = .*/table = \"0 $(jq .sectors formatted) stl smr\"/" stack.toml
+    _volume_of "$(jq -r .table formatted)" /mnt/smr
     serve_block
     _swaps
 }
 swap_on_a_dm_zoned_volume_over_a_disk_never_stops_the_machine() {
     long
-    disk 0
-    mkfs.ext4 -q -F "$device"
-    mounted "$device" /mnt
+    _program_on_disk
     shingle create /mnt/smr --size 1024MiB --zone-size 16MiB --conventional 8
     shingle dmz format /mnt/smr > formatted
     _volume_in /mnt/smr
@@ -523,18 +532,7 @@ _does_not_start() { refused timeout --signal=KILL 60 shingle up "$1" 2> refusal;
 _stl_volume() {
     shingle create smr --size 512MiB --zone-size 8MiB
     shingle stl format smr --json > formatted
-    _stack <<STACK
-[disk.smr]
-type = "zoned-dir"
-path = "smr"
-
-[device.volume]
-table = "$(jq -r .table formatted)"
-
-[export.volume]
-device = "volume"
-ublk = true
-STACK
+    _volume_of "$(jq -r .table formatted)" smr
 }
 
 # _refused_for_mount COMMAND...: refused, as the device waits under the mount.
