@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload};
 use shingle_core::dm::stl::format::{BatchKind, Header};
-use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
+use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, ROOT_ZONES};
 use shingle_core::dm::{TableLine, View};
 use shingle_core::sector::Sector;
 use uuid::Uuid;
@@ -14,8 +14,6 @@ use crate::mailbox::{MailboxError, Reply};
 use crate::serve::ExportIdentity;
 use crate::shard::{Mailbox, Shard};
 
-/// First zones of each member of an `stl` volume, which hold its roots.
-const ROOT_ZONES: u64 = 2;
 /// Time for a disk to read a block. One below a suspended device does not answer.
 const MAX_READ: Duration = Duration::from_secs(30);
 

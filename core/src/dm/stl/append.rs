@@ -278,9 +278,9 @@ impl State {
     fn landed(&mut self, slot: &Slot, sealed: &Sealed) {
         let (_, at) = self.disks.set.zone_of(slot.place);
         self.zones.arrived(slot.zone, at + sealed.blocks());
-        self.is_let_in(self.disks.member_of(slot.zone));
+        let member = self.disks.member_of(slot.zone);
+        self.is_let_in(member);
         if let BatchKind::User(_) = sealed.kind {
-            let member = self.disks.member_of(slot.zone);
             self.disks.doubt(member);
         }
     }

@@ -10,7 +10,7 @@ use super::log::{Keep, Pool, Stream};
 use super::map::{LeafNo, Run, RunIndex, RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
-use super::refusal::{is_refusal, wait_to_try_again};
+use super::refusal::{is_refusal, until_let_in};
 use super::replay::Since;
 use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
@@ -29,16 +29,14 @@ const MOST_ROOTS: u32 = 4;
 /// Tries again what has failed, and for as long as it takes what a host refused.
 macro_rules! persistently {
     ($shared:expr, $try:expr) => {{
-        let mut failures = 0;
-        loop {
-            let newest = $shared.borrow().changes.newest();
-            match $try.await {
-                Err(reason) if is_refusal(&reason) => wait_to_try_again($shared, newest, &reason).await?,
-                Err(reason) if failures + 1 == MOST_ROOTS => break Err(reason),
-                Err(_) => failures += 1,
-                Ok(done) => break Ok(done),
+        let mut result = until_let_in($shared, async || $try.await).await;
+        for _ in 1..MOST_ROOTS {
+            if result.as_ref().err().is_none_or(is_refusal) {
+                break;
             }
+            result = until_let_in($shared, async || $try.await).await;
         }
+        result
     }};
 }
 

@@ -5,7 +5,7 @@ use super::format::{BatchKind, Copied, Header};
 use super::lanes::{LaneNo, Lanes};
 use super::log::{Pool, Sealed, Stream};
 use super::map::{Found, Span};
-use super::refusal::{is_refusal, wait_to_try_again};
+use super::refusal::{is_refusal, until_let_in};
 use super::state::{Readiness, Shared, Slot, State};
 use super::victim::Block;
 use super::{CopyNo, Generation, Pba, ZoneIndex};
@@ -35,10 +35,9 @@ pub(super) async fn copy_until(
 ) -> Result<(), Reason> {
     let mut failures = 0;
     while blocks.len() >= least {
-        let newest = shared.borrow().changes.newest();
-        match copy(shared, origin, blocks).await {
+        match until_let_in(shared, async || copy(shared, origin, blocks).await).await {
             Ok(copied) => drop(blocks.drain(..copied)),
-            Err(reason) if is_refusal(&reason) => wait_to_try_again(shared, newest, &reason).await?,
+            Err(reason) if is_refusal(&reason) => return Err(reason),
             Err(reason) => {
                 failures += 1;
                 if failures > MOST_ATTEMPTS || shared.borrow().readiness != Readiness::Ready {

@@ -59,6 +59,7 @@ pub use knobs::{KnobError, Knobs};
 pub use numbers::{ADDRESS_BITS, BatchNo, CopyNo, Epoch, Generation, Lba, Pba, ZoneIndex};
 pub use options::Options;
 pub use replay::{Replay, Since};
+pub use roots::ROOT_ZONES;
 pub use set::{Set, Spot};
 pub use state::StlCounters;
 pub(super) use table::TYPE;

@@ -6,7 +6,7 @@ use super::format::{BatchKind, Checksum, Header, Life};
 use super::lanes::Lanes;
 use super::log::{Pool, Sealed};
 use super::map::Run;
-use super::refusal::{is_refusal, wait_to_try_again};
+use super::refusal::until_let_in;
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Pba};
 use crate::block::Reason;
@@ -38,15 +38,7 @@ async fn write_each(shared: &Shared, share: Pool, drafts: &[Draft<'_>], places: 
     while places.len() < drafts.len() {
         let next = &drafts[places.len()..];
         let least = shared.borrow().map_header(next[0].blocks) + next[0].blocks;
-        let newest = shared.borrow().changes.newest();
-        if let Err(reason) = room_for(shared, Lanes::MAP, share, least).await {
-            // Another device may take it later.
-            if !is_refusal(&reason) {
-                return Err(reason);
-            }
-            wait_to_try_again(shared, newest, &reason).await?;
-            continue;
-        }
+        until_let_in(shared, async || room_for(shared, Lanes::MAP, share, least).await).await?;
         let (sealed, sent, start, nodes, blocks) = {
             let mut state = shared.borrow_mut();
             let (start, count) = state.fit(next)?;

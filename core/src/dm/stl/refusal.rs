@@ -79,7 +79,7 @@ pub(super) async fn run(shared: Shared) {
 ///
 /// # Errors
 /// `reason`, if the volume comes to rest or takes no changes any more.
-pub(super) async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Reason) -> Result<(), Reason> {
+async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Reason) -> Result<(), Reason> {
     let (signal, round) = {
         let mut state = shared.borrow_mut();
         state.refusals.waiting += 1;
@@ -101,6 +101,23 @@ pub(super) async fn wait_to_try_again(shared: &Shared, newest: u64, reason: &Rea
         .await;
     shared.borrow_mut().refusals.waiting -= 1;
     result
+}
+
+/// Does something again and again for as long as a host refuses it.
+///
+/// # Errors
+/// Any other error, or the refusal if the volume comes to rest or takes no changes any more.
+pub(super) async fn until_let_in<T>(
+    shared: &Shared,
+    mut attempt: impl AsyncFnMut() -> Result<T, Reason>,
+) -> Result<T, Reason> {
+    loop {
+        let newest = shared.borrow().changes.newest();
+        match attempt().await {
+            Err(reason) if is_refusal(&reason) => wait_to_try_again(shared, newest, &reason).await?,
+            result => return result,
+        }
+    }
 }
 
 /// Waits until there is room for a batch that failed for `reason`; `newest` was the newest change when it was sent. Unless it `waits` for a

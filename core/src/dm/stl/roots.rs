@@ -42,7 +42,7 @@ pub(super) struct Seen {
 }
 
 /// Zones of each device that have roots: the first ones.
-pub(super) const ROOT_ZONES: u64 = 2;
+pub const ROOT_ZONES: u64 = 2;
 
 /// Reads zones and roots of a device. A regular one is cut into zones as long as those of the others.
 pub(super) async fn look(io: &Io, given: Given, zone_blocks: u64) -> Result<Seen, Reason> {

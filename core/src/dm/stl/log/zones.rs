@@ -213,9 +213,13 @@ impl Zones {
         for zone in fronts.iter().flat_map(|zones| zones.start.0..zones.end.0) {
             self.is_front[zone as usize] = true;
         }
-        let count = |zones: &BTreeSet<ZoneIndex>| zones.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
-        (self.front_free, self.front_unnamed) = (count(&self.free), count(&self.unnamed));
+        (self.front_free, self.front_unnamed) = (self.count_fronts(&self.free), self.count_fronts(&self.unnamed));
         self
+    }
+
+    /// How many of these are on a device that is faster than the others.
+    fn count_fronts(&self, zones: &BTreeSet<ZoneIndex>) -> usize {
+        zones.iter().filter(|zone| self.is_front[zone.0 as usize]).count()
     }
 
     /// Zones of devices that are faster than the others which may be opened, now or after a root that names them, without those that the map
@@ -412,8 +416,8 @@ impl Zones {
 
     /// Free zones of a disk that refuses writes are not opened for now.
     pub fn set_aside(&mut self, zones: Range<ZoneIndex>) {
-        let aside: Vec<ZoneIndex> = self.free.range(zones).copied().collect();
-        self.front_free -= aside.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
+        let aside: BTreeSet<ZoneIndex> = self.free.range(zones).copied().collect();
+        self.front_free -= self.count_fronts(&aside);
         self.free.retain(|zone| !aside.contains(zone));
         self.aside.extend(aside);
     }
@@ -421,7 +425,7 @@ impl Zones {
     /// All that were set aside may be opened again.
     pub fn take_back(&mut self) {
         let aside = core::mem::take(&mut self.aside);
-        self.front_free += aside.iter().filter(|zone| self.is_front[zone.0 as usize]).count();
+        self.front_free += self.count_fronts(&aside);
         self.free.extend(aside);
     }
 
