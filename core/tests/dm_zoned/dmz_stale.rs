@@ -2,7 +2,7 @@
 //! right disk leads to. No power cut leaves a set that is refused.
 
 use shingle_core::block::{Bio, BlockDevice, Op, Payload};
-use shingle_core::dm::zoned::check::{Finding, Loss, Next, OnLoss, RepairError, Salvage, check, repair};
+use shingle_core::dm::zoned::check::{Loss, Next, OnLoss, RepairError, Salvage, check, repair};
 use shingle_core::dm::zoned::{Sabotage, Zoned};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -93,8 +93,7 @@ fn with_copies(chunks: u64, seed: u64) -> (Media, Media, u64) {
 
 fn misfits(volume: &mut Volume) -> usize {
     let report = volume.with_media(|media| check(media, &mut |_, _| ()));
-    let is_misfit = |found: &&Finding| matches!(found, Finding::NotReset { .. } | Finding::PastWp { .. });
-    report.findings.iter().filter(is_misfit).count()
+    report.findings.iter().filter(|found| found.is_misfit()).count()
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl State {
     fn settle_found(&mut self) {
         let zones = &mut self.volume.zones;
         zones.to_reset.append(&mut zones.found_written);
-        while !self.volume.is_crowded()
+        while !self.is_crowded()
             && let Some(chunk) = self.volume.to_settle.pop()
         {
             self.volume.mark_all(chunk);

@@ -203,7 +203,7 @@ impl State {
                 let has_changes = !self.volume.dirty.is_empty() || !self.volume.zones.leaving.is_empty();
                 let is_due = self.is_commit_due || self.is_suspended || self.is_starved() && self.jobs == 0;
                 let frees = self.is_starved() && !self.volume.zones.leaving.is_empty();
-                let records = !self.volume.has_commit_failed && self.volume.zones.has_to_record();
+                let records = self.failed_commits == 0 && self.has_to_record();
                 // Data alone stays in the caches of the devices until somebody asks, or nobody will be left to ask.
                 let is_last = self.is_suspended && self.volume.zones.is_volatile();
                 !self.flushes.is_empty() || is_last || has_changes && (is_due || frees || records)
@@ -279,7 +279,7 @@ impl State {
     }
 
     fn commit_done(&mut self, leaving: &[SetZone], blocks: usize) {
-        (self.failed_commits, self.volume.has_commit_failed) = (0, false);
+        self.failed_commits = 0;
         self.counters.commits += 1;
         self.counters.metadata_blocks += 2 * (blocks as u64 + 1);
         for zone in leaving {
@@ -295,7 +295,6 @@ impl State {
         leaving.append(&mut self.volume.zones.leaving);
         self.volume.zones.leaving = leaving;
         self.failed_commits += 1;
-        self.volume.has_commit_failed = true;
         // A log that counts must not be written again before the other set is equal to it.
         if log_may_count || self.failed_commits >= TRIES {
             self.degrade(format!("its metadata cannot be written: {reason}"));

@@ -368,7 +368,6 @@ impl BlockDevice for Zoned {
                 let mut state = self.shared.borrow_mut();
                 let pairs = pairs.chunks(2).map(|pair| (pair[0], pair[1]));
                 state.knobs.set_all(pairs).map_err(|error| MessageError(format!("{error}")))?;
-                state.volume.zones.most_unrecorded = state.knobs.unrecorded_zones;
                 state.notify(|signals| &signals.reclaim);
                 String::new()
             }

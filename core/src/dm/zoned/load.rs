@@ -61,7 +61,6 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
             if guards.gone().trust_caches_at_load {
                 volume.zones.members.iter_mut().for_each(|member| member.is_unflushed = false);
             }
-            volume.zones.most_unrecorded = state.knobs.unrecorded_zones;
             state.volume = volume;
             state.sets = Some(sets);
             state.readiness = reason.map_or(Readiness::Ready, Readiness::ReadOnly);
@@ -365,13 +364,7 @@ impl Reading {
 fn misfits(volume: &Volume, space: &ZoneSpace, layout: &Layout) -> Misfits {
     let mut misfits = Misfits::none(space);
     for (zone, state) in volume.zones.all.numbered() {
-        let is_sequential = state.class == ZoneClass::Sequential && state.health == ZoneHealth::Good;
-        match state.role {
-            _ if !is_sequential || layout.is_metadata(space, zone) => {}
-            Role::None if state.wp > Block::FIRST => misfits.count_without_owner(space, zone),
-            Role::Data(_) if state.valid.end() > state.wp => misfits.count_cut_short(space, zone),
-            _ => {}
-        }
+        misfits.look_at((space, layout), zone, state.role != Role::None, |wp| state.valid.end() > wp);
     }
     misfits
 }

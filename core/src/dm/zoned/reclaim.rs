@@ -390,7 +390,7 @@ impl State {
         if asked == Urgency::None || !self.is_changed && !self.is_reclaim_wanted {
             return None;
         }
-        if self.volume.is_crowded() {
+        if self.is_crowded() {
             self.is_reclaim_crowded = true;
             self.notify(|signals| &signals.clean);
             return None;

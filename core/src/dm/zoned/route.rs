@@ -257,7 +257,7 @@ impl State {
             Style::Shingle => place_first(&self.knobs, &stock, blocks.start, len),
         };
         let spare = stock.sequential.free > 0;
-        let is_crowded = self.volume.is_crowded();
+        let is_crowded = self.is_crowded();
         let taken = match place {
             Place::Sequential if spare && is_crowded => return Goal::Crowd,
             Place::Sequential if spare => self.volume.take_sequential(),
@@ -271,7 +271,7 @@ impl State {
         let Some(zone) = taken.or_else(|| other().and_then(|()| self.volume.take_sequential())) else {
             return Goal::Starve;
         };
-        if self.volume.zones.has_to_record() {
+        if self.has_to_record() {
             self.notify(|signals| &signals.commit);
         }
         self.volume.map(chunk, zone);
@@ -499,7 +499,7 @@ impl State {
         if self.volume.chunks[chunk].is_busy && (self.interrupts(chunk) || self.volume.make_busy(chunk).holds_writes())
         {
             self.wait_for(chunk, bio, cx);
-        } else if self.volume.is_crowded() && self.volume.chunks[chunk].entry != MapEntry::UNMAPPED {
+        } else if self.is_crowded() && self.volume.chunks[chunk].entry != MapEntry::UNMAPPED {
             self.wait_in_crowd(bio, cx);
         } else {
             self.volume.discard(chunk, &blocks);
@@ -579,7 +579,7 @@ impl State {
         self.after_write(write.zone, status);
         self.volume.settle(write.chunk);
         self.want_space();
-        if self.volume.zones.has_to_record() {
+        if self.has_to_record() {
             self.notify(|signals| &signals.commit);
         }
         if self.jobs > 0 && self.volume.zones.all[write.zone].writes == 0 {

@@ -10,8 +10,9 @@
 //! it commits. A set with more misfits has a disk that is older than the others. Then nothing may be written: the owner has
 //! to find the right disk, or to repair the set without what only that disk leads to.
 
+use super::format::Layout;
 use super::zones::MOST_UNRECORDED;
-use super::{MemberNo, Rows, SetZone, ZoneSpace};
+use super::{Block, MemberNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 
 /// Writes in flight that can each let a zone go while there are as many unrecorded zones as may be.
@@ -39,16 +40,25 @@ impl Misfits {
         Self { of_members: Rows::filled(0, space.members().len()), without_owner: 0, cut_short: 0 }
     }
 
-    /// Counts a zone without an owner that was written.
-    pub fn count_without_owner(&mut self, space: &ZoneSpace, zone: SetZone) {
-        self.of_members[space.member_of(zone)] += 1;
-        self.without_owner += 1;
-    }
-
-    /// Counts a zone with valid blocks at or behind its write pointer.
-    pub fn count_cut_short(&mut self, space: &ZoneSpace, zone: SetZone) {
-        self.of_members[space.member_of(zone)] += 1;
-        self.cut_short += 1;
+    /// Counts `zone` if it is a misfit. `valid_from`: if a chunk has the zone, whether it has valid blocks from a block on.
+    pub fn look_at(
+        &mut self,
+        (space, layout): (&ZoneSpace, &Layout),
+        zone: SetZone,
+        is_owned: bool,
+        valid_from: impl FnOnce(Block) -> bool,
+    ) {
+        let info = &space.zones()[zone];
+        let is_judged = info.class == ZoneClass::Sequential && info.health == ZoneHealth::Good;
+        if !is_judged || layout.is_metadata(space, zone) {
+            return;
+        }
+        let (count, is_misfit) = match is_owned {
+            true => (&mut self.cut_short, valid_from(info.wp)),
+            false => (&mut self.without_owner, info.wp > Block::FIRST),
+        };
+        *count += u32::from(is_misfit);
+        self.of_members[space.member_of(zone)] += u32::from(is_misfit);
     }
 
     /// The disk that is an older copy, if there are more misfits than a power cut leaves. A disk alone is never one: its

@@ -248,9 +248,22 @@ impl State {
         self.notify(|signals| &signals.reclaim);
     }
 
+    /// True if as many zones are unrecorded as may be: writes that need another one, copies and discards wait for a commit and for resets. Writes in
+    /// flight and one copy for each device can still add some. After a commit has failed there is no bound until one is durable: each commit that writes
+    /// wait for would bring the volume nearer to being read-only.
+    pub fn is_crowded(&self) -> bool {
+        let is_full = self.volume.zones.unrecorded >= self.knobs.unrecorded_zones;
+        is_full && self.failed_commits == 0 && !self.guards.gone().unrecorded_unbound
+    }
+
+    /// True if a commit would make room for unrecorded zones, and it is time to.
+    pub fn has_to_record(&self) -> bool {
+        self.volume.zones.has_to_record(self.knobs.unrecorded_zones)
+    }
+
     /// Fewer zones may be unrecorded: bios that wait for that try again.
     pub fn let_crowd_in(&mut self) {
-        if !self.volume.is_crowded() {
+        if !self.is_crowded() {
             self.back.append(&mut self.crowded);
             self.is_reclaim_crowded = false;
             self.notify(|signals| &signals.reclaim);

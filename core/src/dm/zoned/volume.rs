@@ -96,12 +96,9 @@ pub(super) struct Volume {
     pub random_freed: u32,
     /// Those of them that take buffers.
     pub buffers_freed: u32,
-    /// Chunks of which not all bits held as the metadata was loaded, or with zones in which nothing was valid. That is
-    /// committed, and the zones are given up, when zones are needed.
+    /// Chunks of which not all bits held as the metadata was loaded, or with zones in which nothing was valid. Both
+    /// are committed when zones are needed, and empty zones become free.
     pub to_settle: Vec<ChunkNo>,
-    /// The last commit failed: until one is durable, the number of unrecorded zones has no bound. Otherwise writes would wait for commits that
-    /// fail, and each would bring the volume nearer to being read-only.
-    pub has_commit_failed: bool,
     pub guards: Guards,
 }
 
@@ -119,7 +116,6 @@ impl Volume {
             random_freed: 0,
             buffers_freed: 0,
             to_settle: Vec::new(),
-            has_commit_failed: false,
             guards: Guards::default(),
         }
     }
@@ -344,11 +340,6 @@ impl Volume {
                 }
             }
         }
-    }
-
-    /// True if as many zones are unrecorded as may be.
-    pub fn is_crowded(&self) -> bool {
-        self.zones.is_crowded() && !self.has_commit_failed && !self.guards.gone().unrecorded_unbound
     }
 
     /// A zone for first writes and rewrites.

@@ -1,8 +1,8 @@
 //! The zones of a set while it is used: what each is for, and which are free.
 //!
 //! A sequential zone is *unrecorded* while it may be written and the metadata on the disk names no chunk for it: a chunk
-//! or a copy took it since the last commit, or a commit let it go and it is not reset yet. A power cut leaves such zones
-//! behind as written zones without an owner. Their number is bounded ([`Zones::most_unrecorded`]), so a set with more of
+//! or a copy took it since the last commit, or a commit freed it and it is not reset yet. A power cut leaves such zones
+//! behind as written zones without an owner. Their number is bounded (the knob `unrecorded_zones`), so a set with more of
 //! them has a disk that is an older copy of itself ([`super::stale`]).
 
 use alloc::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::sector::Sector;
 use crate::time::Instant;
 use crate::zone::ZoneNo;
 
-/// The upper bound of [`Zones::most_unrecorded`], by which [`super::stale`] judges what a power cut has left.
+/// The upper bound of the knob `unrecorded_zones`, by which [`super::stale`] judges what a power cut has left.
 pub(super) const MOST_UNRECORDED: u32 = 6;
 
 /// What a zone is used for.
@@ -97,9 +97,6 @@ pub(super) struct Zones {
     pub found_written: Vec<SetZone>,
     /// The number of unrecorded zones, those of `found_written` included.
     pub unrecorded: u32,
-    /// The number of unrecorded zones from which on writes that need another one, copies and discards wait for a commit and
-    /// for resets. Writes in flight and one copy for each device can still add some.
-    pub most_unrecorded: u32,
     /// Zones of chunks and copies that became unrecorded since the last commit, and maybe others.
     taken: Vec<SetZone>,
     uses: u64,
@@ -140,7 +137,6 @@ impl Zones {
             to_reset: Vec::new(),
             found_written: Vec::new(),
             unrecorded: 0,
-            most_unrecorded: MOST_UNRECORDED,
             taken: Vec::new(),
             uses: 0,
         }
@@ -201,14 +197,9 @@ impl Zones {
         }
     }
 
-    /// True if as many zones are unrecorded as may be.
-    pub fn is_crowded(&self) -> bool {
-        self.unrecorded >= self.most_unrecorded
-    }
-
-    /// True if half as many zones are unrecorded as may be, and a commit now would lower their number.
-    pub fn has_to_record(&self) -> bool {
-        self.unrecorded >= self.most_unrecorded / 2
+    /// True if at least half of `most` zones are unrecorded, and a commit now would lower their number.
+    pub fn has_to_record(&self, most: u32) -> bool {
+        self.unrecorded >= most / 2
             && (self.taken.iter().any(|zone| self.is_recordable(*zone))
                 || self.leaving.iter().any(|zone| self.is_sequential(*zone)))
     }

@@ -83,8 +83,7 @@ pub fn look(
             let mut media = StackMedia::new(&mut stack, &disks, Instant::ZERO).map_err(|error| error.0)?;
             let report = check(&mut media, &mut |_, _| ());
             let is_changed = report.sets.as_ref().map(|sets| sets.superblock.generation) != version;
-            let is_left = |found: &Finding| matches!(found, Finding::NotReset { .. } | Finding::PastWp { .. });
-            let is_wrong = |found: &&Finding| found.is_error() && (is_changed || !is_left(found));
+            let is_wrong = |found: &&Finding| found.is_error() && (is_changed || !found.is_misfit());
             report.findings.iter().filter(is_wrong).map(ToString::to_string).collect()
         }
     };

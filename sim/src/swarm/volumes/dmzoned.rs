@@ -21,7 +21,7 @@ use shingle_core::dm::zoned::Block;
 use shingle_core::dm::zoned::Sabotage;
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::Zoned;
-use shingle_core::dm::zoned::check::{Finding, check};
+use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format::{self, FormatOptions, Label, Media as _};
 use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::PlugOptions;
@@ -110,8 +110,7 @@ impl Kind for DmZoned {
         let report = check(&mut drives.media()?, &mut |_, _| ());
         // What a power cut leaves stays as it is until something changes.
         let is_changed = report.sets.as_ref().map(|sets| sets.superblock.generation) != version;
-        let is_left = |found: &Finding| matches!(found, Finding::NotReset { .. } | Finding::PastWp { .. });
-        let errors = report.findings.iter().filter(|found| found.is_error() && (is_changed || !is_left(found)));
+        let errors = report.findings.iter().filter(|found| found.is_error() && (is_changed || !found.is_misfit()));
         let errors: Vec<String> = errors.map(ToString::to_string).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }

@@ -131,6 +131,12 @@ impl Finding {
         }
     }
 
+    /// True if a write pointer does not fit the mapping. A power cut leaves few such zones, which stay until the set is changed.
+    #[must_use]
+    pub fn is_misfit(&self) -> bool {
+        matches!(self, Self::NotReset { .. } | Self::PastWp { .. })
+    }
+
     /// Whether a repair can do something about it.
     pub(super) fn can_be_mended(&self) -> bool {
         match self {

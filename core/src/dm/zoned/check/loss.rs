@@ -79,6 +79,11 @@ impl_display!(Loss, |self, f| match self {
 });
 
 impl Loss {
+    /// The one of `losses` that names a disk as an older copy of itself, if there is one.
+    pub(super) fn older_copy(losses: &[Self]) -> Option<&Self> {
+        losses.iter().find(|loss| matches!(loss, Self::OlderCopy(_)))
+    }
+
     /// True if something of the metadata is in neither set, so the data that it led to cannot be read. An older copy
     /// is such a loss: the newer metadata or the data that it leads to is on a disk that is not there.
     #[must_use]

@@ -50,7 +50,7 @@ const MOST_TOLD: usize = 20;
 impl_error!(RepairError, Media(MediaError), |self, f| match self {
     Self::Load(error, next) => write!(f, "{error}: {next}"),
     Self::Members(wrong) => wrong.fmt(f),
-    Self::Loss(losses) if let Some(copy) = losses.iter().find(|loss| matches!(loss, Loss::OlderCopy(_))) => {
+    Self::Loss(losses) if let Some(copy) = Loss::older_copy(losses) => {
         write!(f, "{copy}; nothing was changed: {}", Next::FindDisk)
     }
     Self::Loss(losses) => {

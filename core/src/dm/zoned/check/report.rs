@@ -146,7 +146,7 @@ impl Report {
     /// The loss that names a disk as an older copy of itself, if there is one.
     #[must_use]
     pub fn older_copy(&self) -> Option<&Loss> {
-        self.lost.iter().find(|loss| matches!(loss, Loss::OlderCopy(_)))
+        Loss::older_copy(&self.lost)
     }
 
     fn of(&self, wanted: Section) -> impl Iterator<Item = &Finding> {

@@ -10,13 +10,12 @@
 //! written, only nobody was promised it; what that takes away is still in the copy in force.
 
 use super::Loss;
-use super::bitmaps::needs_reset;
 use super::copies::{Asked, Copies, Table, Twin};
 use crate::dm::zoned::format::{
     Bitmap, ENTRIES, Judge, Layout, MapEntry, MappingProblem, Media, MediaError, NO_ZONE, Progress, validate_mapping,
 };
 use crate::dm::zoned::stale::Misfits;
-use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneSpace};
 use crate::prelude::*;
 
 /// Why blocks of a bitmap cannot be read in the copy in force, and whether they are known from the other one.
@@ -98,20 +97,10 @@ impl View {
         let mut misfits = Misfits::none(&space);
         // As the one in force says: what cannot be right of that is what tells.
         for (zone, owner) in self.owners[0].numbered() {
-            let info = space.zones()[zone];
-            let is_sequential = info.class == ZoneClass::Sequential && info.health == ZoneHealth::Good;
-            match owner {
-                _ if !is_sequential || self.layout().is_metadata(&space, zone) => {}
-                None if needs_reset(&space, zone) => misfits.count_without_owner(&space, zone),
-                None => {}
-                Some(_) => {
-                    let asked = Asked { zone, otherwise: false, may_stand_in: true };
-                    let [own, _] = self.copies.bitmaps(media, asked, &mut |_, _| ());
-                    if own.blocks(info.wp).next().is_some() {
-                        misfits.count_cut_short(&space, zone);
-                    }
-                }
-            }
+            let asked = Asked { zone, otherwise: false, may_stand_in: true };
+            misfits.look_at((&space, self.layout()), zone, owner.is_some(), |wp| {
+                self.copies.bitmaps(media, asked, &mut |_, _| ())[0].blocks(wp).next().is_some()
+            });
         }
         misfits.older_copy().map(Loss::OlderCopy)
     }
