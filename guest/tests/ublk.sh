@@ -343,18 +343,15 @@ _swaps() {
     same "what was swapped" "$(_xs 350M | sha256sum)" "$(cat swapped)"
     rm hog
 }
-# _program_on_disk: /mnt is disk 0, and the program lies there. The root of a guest is in memory: what the program has not used yet of
-# itself would be swapped out to its own device.
-_program_on_disk() {
+# _disk_for_swap: /mnt is disk 0. The program lies in the root, which is in memory in a guest, so its pages could be swapped out as well.
+_disk_for_swap() {
     disk 0
     mkfs.ext4 -q -F "$device"
     mounted "$device" /mnt
-    cp "$(command -v shingle)" /mnt
-    PATH=/mnt:$PATH
 }
 swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
     long
-    _program_on_disk
+    _disk_for_swap
     shingle create /mnt/smr --size 768MiB --zone-size 16MiB --conventional 0
     shingle stl format /mnt/smr --json > formatted
     _volume_of "$(jq -r .table formatted)" /mnt/smr
@@ -363,7 +360,7 @@ swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
 }
 swap_on_a_dm_zoned_volume_over_a_disk_never_stops_the_machine() {
     long
-    _program_on_disk
+    _disk_for_swap
     shingle create /mnt/smr --size 1024MiB --zone-size 16MiB --conventional 8
     shingle dmz format /mnt/smr > formatted
     _volume_in /mnt/smr

@@ -1,6 +1,7 @@
 //! Everything unsafe is here.
 //!
 //! - [`crypto`]: ciphers in assembly.
+//! - [`program_memory`]: pages of the program itself.
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
 //!   shares it.
@@ -16,17 +17,21 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod crypto;
+pub mod program_memory;
 pub mod request;
 pub mod ring;
 pub mod ring_handle;
 pub mod ring_setup;
 pub mod shared_memory;
+#[cfg(test)]
+mod testing;
 pub mod ublk;
 pub mod unix;
 pub mod zoned_block;
 
 /// For those who write an [`Operation`].
 pub use io_uring;
+pub use program_memory::populate_program;
 pub use request::{Allocate, Entries, Fd, Operation, Part, Request, Submission, read_at, write_at};
 pub use ring::{Completion, MOST_DRIVER_REGIONS, Ring, Token, driver_region};
 pub use ring_handle::{RequestQueue, RingHandle};

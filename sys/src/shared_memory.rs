@@ -90,6 +90,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::testing::run_ignored_test_alone;
 
     /// Bytes of the mapping of a file that are locked in memory.
     fn locked(path: &Path) -> usize {
@@ -99,20 +100,9 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
     }
 
-    /// Runs `locks_what_it_touches` in another process: locked memory would count for other tests as well.
     #[test]
     fn all_of_it_is_locked_in_a_process_that_locks_what_it_touches() {
-        let name = "shared_memory::tests::locks_what_it_touches";
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", name, "--nocapture", "--test-threads=1"])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout).into_owned();
-        assert!(
-            child.status.success() && said.contains("1 passed"),
-            "{said}{}",
-            String::from_utf8_lossy(&child.stderr)
-        );
+        run_ignored_test_alone("shared_memory::tests::locks_what_it_touches");
     }
 
     #[test]

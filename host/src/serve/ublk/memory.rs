@@ -10,6 +10,7 @@ use std::sync::Once;
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::configure_io_flusher_behavior;
+use shingle_sys::populate_program;
 
 static PROCESS: Once = Once::new();
 
@@ -21,6 +22,7 @@ pub(super) fn become_flusher() {
         // On fault: what was never touched takes no memory.
         let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
         warn("lock its memory (mlockall)", mlockall(all).map_err(io::Error::from));
+        warn("keep all of itself in memory (MADV_POPULATE_READ)", populate_program());
         warn(
             "keep from being killed when memory is short (oom_score_adj)",
             fs::write("/proc/self/oom_score_adj", "-1000"),
