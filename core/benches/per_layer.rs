@@ -15,7 +15,7 @@ use clone_layer::CloneLayer;
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{Options, Part, Stl, create};
+use shingle_core::dm::stl::{Options, Part, Sizing, Stl, create};
 use shingle_core::dm::{Table, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::multipath::{Head, HeadOptions, PathConfig, PolicyKind};
@@ -163,7 +163,7 @@ impl Load {
         let reported = device.zones().expect("it is zoned").zones(Sector::ZERO).collect();
         let disk = stack.add(Box::new(device)).expect("fits");
         let part = Part { id: [1; 16], zones: reported, sectors: zones * zone_sectors };
-        let created = create(SetId([1; 16]), &[part], 50).expect("there is room");
+        let created = create(SetId([1; 16]), &[part], Sizing::with_reserve(50)).expect("there is room");
         let limits = stack.limits(disk).clone();
         let target = Stl::new(vec![disk], &[limits], created.sectors, Options::default());
         let top = stack.add(Box::new(target)).expect("fits");

@@ -3,10 +3,9 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::Corpus;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Copied, Header, SetId, Written};
-use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
     Depth, Disk, FormatOptions, Media, MemoryMedia, RebuildOptions, Spot, Survey, Window, check, follow, format,
-    read_leaf, rebuild,
+    read_extents, rebuild,
 };
 use shingle_core::dm::stl::{BatchNo, CopyNo, Epoch, Generation, Lba, Pba};
 use shingle_core::sector::Sector;
@@ -182,13 +181,13 @@ fn fuzz(input: Input) {
     }
     let Ok(survey) = Survey::take(&mut media, &mut |_, _| ()) else { return assert_eq!(media.changes, before) };
     let capacity = created.sectors / 8;
-    let window = Window::gather(&mut media, &survey, LeafNo(0)..LeafNo(1), &mut |_, _| ());
-    let extents = window.extents(LeafNo(0), capacity);
-    let (mut salvaged, mut lost) = (vec![0; 8192 * 4096], Vec::new());
-    read_leaf(&mut media, &survey, (LeafNo(0), &extents), &mut salvaged, &mut |loss| lost.push(loss));
+    let window = Window::gather(&mut media, &survey, Lba(0)..Lba(capacity), &mut |_, _| ());
+    let extents = window.extents(Lba(0)..Lba(capacity));
+    let (mut salvaged, mut lost) = (vec![0; capacity as usize * 4096], Vec::new());
+    read_extents(&mut media, &survey, (Lba(0), &extents), &mut salvaged, &mut |loss| lost.push(loss));
     assert_eq!(media.changes, before, "looking changes nothing");
 
-    let options = RebuildOptions { capacity, reserve: 70, leaves_at_once: 1 };
+    let options = RebuildOptions { capacity, reserve: 70, blocks_at_once: 1 };
     let Ok(rebuilt) = rebuild(&mut media, &survey, &options, &mut |_, _| ()) else { return };
     let report = check(&mut media, Depth { pace: None }, &mut |_, _| ());
     let volume = report.volume.as_ref().expect("it was just made");

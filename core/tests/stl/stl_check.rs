@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use shingle_core::block::Status;
 use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Checksum, Header, PieceKind, SetId, ZoneRow, ZoneUse, decode_leaf, encode_leaf};
-use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo, Span};
+use shingle_core::dm::stl::map::{Extent, LeafImage, LeafNo, LeafSize, Span};
 use shingle_core::dm::stl::tools::{
     Depth, Disk, Finding, FormatOptions, Media, MemoryMedia, Report, Spot, Volume as Found, check, follow, format,
 };
@@ -189,7 +189,7 @@ fn live_blocks(media: &mut MemoryMedia, found: &Found) -> Vec<(Lba, Pba)> {
     for (number, row) in found.leaves.iter().flatten().enumerate().filter(|(_, row)| row.blocks > 0) {
         let (first, mut bytes) = (found.space.spot(row.place).unwrap(), vec![0; usize::from(row.blocks) * 4096]);
         media.read(first, &mut bytes).unwrap();
-        for extent in decode_leaf(LeafNo(number as u32), row.place, &bytes).unwrap() {
+        for extent in decode_leaf((LeafSize::default(), LeafNo(number as u32)), row.place, &bytes).unwrap() {
             let held = |run: Span<'_>| run.lba < extent.end() && run.end() > extent.lba;
             if !found.pending.iter().any(held) {
                 live.push((extent.lba, extent.place(0).unwrap().0));
@@ -287,9 +287,9 @@ fn forge_leaf(media: &mut MemoryMedia, found: &Found, change: impl FnOnce(&mut V
         .unwrap();
     let (first, mut bytes) = (found.space.spot(row.place).unwrap(), vec![0; usize::from(row.blocks) * 4096]);
     media.read(first, &mut bytes).unwrap();
-    let mut extents = decode_leaf(LeafNo(number), row.place, &bytes).unwrap();
+    let mut extents = decode_leaf((LeafSize::default(), LeafNo(number)), row.place, &bytes).unwrap();
     change(&mut extents);
-    let forged = encode_leaf(&LeafImage::of(LeafNo(number), &extents), row.place);
+    let forged = encode_leaf(&LeafImage::of(LeafSize::default(), LeafNo(number), &extents), row.place);
     assert_eq!(forged.len(), bytes.len());
     media.put(first, &forged);
 }

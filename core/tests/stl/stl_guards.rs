@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, Data, DeviceId, Limits, Op, Payload, Reason, Status};
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, SetId, Written};
-use shingle_core::dm::stl::map::LEAF_BLOCKS;
+use shingle_core::dm::stl::map::LeafSize;
 use shingle_core::dm::stl::tools::Spot;
 use shingle_core::dm::stl::{Epoch, Lba, Options, Sabotage, Stl};
 use shingle_core::random::Rng;
@@ -167,7 +167,7 @@ fn wrong_after_half_a_sweep(gone: Sabotage, count: u64) -> usize {
         assert_eq!(volume.message(words), "");
         volume.rig.settle();
     };
-    let end = u64::from(LEAF_BLOCKS);
+    let end = u64::from(LeafSize::default().blocks());
     volume.write(end - 58, 60, 1);
     told(&mut volume, "checkpoint");
     (1..=count).rev().for_each(|back| volume.write(end - 2 * back, 1, 2));

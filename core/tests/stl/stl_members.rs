@@ -50,7 +50,7 @@ fn image_is_right(media: &mut MemoryMedia, used: &Used, what: &str) -> u64 {
     let (volume, _) = Volume::find_part(media, &mut Findings::default()).unwrap();
     let mut listed: Vec<Absent> = Vec::new();
     absent(media, &volume, &mut |next| listed.push(next));
-    let (image, _) = salvaged(media, used.model.len(), 2);
+    let (image, _) = salvaged(media, used.model.len(), 700);
     for (block, (found, had)) in image.iter().zip(&used.model).enumerate() {
         let is_listed = |it: &Absent| (it.first.0..it.first.0 + it.blocks).contains(&(block as u64));
         let is_zeroed = *had == 0;

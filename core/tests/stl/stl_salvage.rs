@@ -3,10 +3,9 @@
 use shingle_core::block::Status;
 use shingle_core::device::NullConfig;
 use shingle_core::dm::stl::format::{Batch, BatchKind, Checksum, Header, Written};
-use shingle_core::dm::stl::map::LeafNo;
 use shingle_core::dm::stl::tools::{
     Depth, Findings, Loss, Lost, Media, MemoryMedia, RebuildError, RebuildOptions, RemoveError, Spot, Stream, Survey,
-    Volume as Found, Window, check, finish_rebuild, follow, is_rebuilt, plan_removal, read_leaf, rebuild,
+    Volume as Found, Window, check, finish_rebuild, follow, is_rebuilt, plan_removal, read_extents, rebuild,
 };
 use shingle_core::dm::stl::{Epoch, Generation, Lba, Sabotage, Stl, ZoneIndex};
 use shingle_core::random::Rng;
@@ -69,24 +68,20 @@ pub(crate) fn without_roots(media: &MemoryMedia) -> MemoryMedia {
     media
 }
 
-/// What a window of all leaves reads as, and what is lost.
-pub(crate) fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: u32) -> (Vec<u8>, Vec<Loss>) {
+/// First byte of each block that the headers lead to, gathered `at_once` blocks at a time, and what is lost.
+pub(crate) fn salvaged(media: &mut MemoryMedia, blocks: usize, at_once: usize) -> (Vec<u8>, Vec<Loss>) {
     let survey = Survey::take(media, &mut |_, _| ()).unwrap();
-    let leaves = blocks.div_ceil(8192) as u32;
     let (mut all, mut lost) = (vec![], vec![]);
-    for first in (0..leaves).step_by(at_once as usize) {
-        let end = leaves.min(first + at_once);
-        let window = Window::gather(media, &survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+    for first in (0..blocks).step_by(at_once) {
+        let end = blocks.min(first + at_once);
+        let range = Lba(first as u64)..Lba(end as u64);
+        let window = Window::gather(media, &survey, range.clone(), &mut |_, _| ());
         lost.extend(window.torn());
-        for leaf in (first..end).map(LeafNo) {
-            let mut bytes = vec![0; 8192 * 4096];
-            let extents = window.extents(leaf, blocks as u64);
-            read_leaf(media, &survey, (leaf, &extents), &mut bytes, &mut |loss| lost.push(loss));
-            assert!(bytes.chunks(4096).all(|block| block.iter().all(|byte| *byte == block[0])));
-            all.extend(bytes.chunks(4096).map(|block| block[0]));
-        }
+        let (mut bytes, extents) = (vec![0; (end - first) * 4096], window.extents(range.clone()));
+        read_extents(media, &survey, (range.start, &extents), &mut bytes, &mut |loss| lost.push(loss));
+        assert!(bytes.chunks(4096).all(|block| block.iter().all(|byte| *byte == block[0])));
+        all.extend(bytes.chunks(4096).map(|block| block[0]));
     }
-    all.truncate(blocks);
     (all, lost)
 }
 
@@ -115,18 +110,18 @@ fn every_block_with_data_is_given_back_when_all_roots_are_lost() {
             let used = used(&disks, seed as u64, is_clean);
             let mut media = without_roots(&used.media);
             let changes = media.changes;
-            let (found, lost) = salvaged(&mut media, used.model.len(), 1);
+            let (found, lost) = salvaged(&mut media, used.model.len(), used.model.len());
             assert_eq!((lost, media.changes), (vec![], changes));
             is_given_back(&found, &used);
             // With some roots left there is nothing else to see.
             let mut whole = used.media.clone();
-            assert!(salvaged(&mut whole, used.model.len(), 2).0 == found);
+            assert!(salvaged(&mut whole, used.model.len(), 500).0 == found);
         }
     }
 }
 
 fn options(blocks: usize) -> RebuildOptions {
-    RebuildOptions { capacity: blocks as u64, reserve: 100, leaves_at_once: 1 }
+    RebuildOptions { capacity: blocks as u64, reserve: 100, blocks_at_once: 8192 }
 }
 
 #[test]
@@ -135,7 +130,7 @@ fn a_volume_that_is_rebuilt_is_in_order_and_reads_what_was_salvaged_and_goes_on(
         let used = used(&disks, seed as u64 + 10, seed % 2 == 0);
         let blocks = used.model.len();
         let mut media = without_roots(&used.media);
-        let (found, _) = salvaged(&mut media, blocks, 1);
+        let (found, _) = salvaged(&mut media, blocks, blocks);
         let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
         let rebuilt = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap();
         let live = rebuilt.live;
@@ -183,7 +178,7 @@ fn a_rebuild_that_was_interrupted_goes_on_without_force() {
         let used = used(&disks, seed as u64 + 20, true);
         let blocks = used.model.len();
         let media = without_roots(&used.media);
-        let (found, _) = salvaged(&mut media.clone(), blocks, 1);
+        let (found, _) = salvaged(&mut media.clone(), blocks, blocks);
         let survey = Survey::take(&mut media.clone(), &mut |_, _| ()).unwrap();
         let (mut left, mut is_cut) = (0, true);
         while is_cut {
@@ -194,7 +189,7 @@ fn a_rebuild_that_was_interrupted_goes_on_without_force() {
                 let report = check(&mut media, Depth { pace: None }, &mut |_, _| ());
                 assert_eq!(report.findings.all(), [], "{seed}, cut after {left} changes");
                 assert!(report.volume.is_some_and(|volume| volume.of_disks.iter().all(Option::is_some)));
-                assert!(salvaged(&mut media, blocks, 1).0 == found, "{seed}, cut after {left} changes");
+                assert!(salvaged(&mut media, blocks, blocks).0 == found, "{seed}, cut after {left} changes");
             }
             left += 1;
         }
@@ -248,7 +243,7 @@ fn is_rebuilt_without_empty_zones(seed: u64) -> bool {
     let used = used(&[disk(12, None), disk(30, Some(3))], seed, true);
     let blocks = used.model.len();
     let mut media = without_roots(&used.media);
-    let (before, _) = salvaged(&mut media, blocks, 1);
+    let (before, _) = salvaged(&mut media, blocks, blocks);
     let survey = without_empty_zones(&mut media);
     match rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()) {
         Err(RebuildError::NoRoom) => return false,
@@ -262,7 +257,7 @@ fn is_rebuilt_without_empty_zones(seed: u64) -> bool {
         let (chain, _) = follow(&mut media, &volume, volume.space.set.zone_of(leaf.place).0);
         assert!(chain.found.iter().any(|found| found.payload == leaf.place), "its zone has no such batch");
     }
-    assert!(salvaged(&mut media, blocks, 1).0 == before);
+    assert!(salvaged(&mut media, blocks, blocks).0 == before);
     true
 }
 
@@ -271,7 +266,7 @@ fn a_rebuild_without_room_loses_nothing() {
     let used = used(&[disk(40, Some(4))], 30, true);
     let blocks = used.model.len();
     let mut media = without_roots(&used.media);
-    let (before, _) = salvaged(&mut media, blocks, 1);
+    let (before, _) = salvaged(&mut media, blocks, blocks);
     let mut survey = without_empty_zones(&mut media);
     // Two zones are kept for the first checkpoint.
     survey.zones.iter_mut().filter(|zone| zone.stream == Stream::Map).skip(2).for_each(|zone| {
@@ -279,7 +274,7 @@ fn a_rebuild_without_room_loses_nothing() {
     });
     let error = rebuild(&mut media, &survey, &options(blocks), &mut |_, _| ()).unwrap_err();
     assert_eq!(error, RebuildError::NoRoom);
-    assert!(salvaged(&mut media, blocks, 1).0 == before);
+    assert!(salvaged(&mut media, blocks, blocks).0 == before);
 }
 
 /// Writes a batch of one block, block 9, to the first zone that is empty.
@@ -324,7 +319,7 @@ fn of_a_batch_that_was_written_again_and_torn_the_attempt_before_it_counts() {
             let batch = Batch { epoch: survey.epoch, number: survey.user.0 + 7, attempt, ..Batch::default() };
             forge(&mut media, &survey, batch, (vec![first, last], promised, had));
         }
-        let (found, lost) = salvaged(&mut media, used.model.len(), 1);
+        let (found, lost) = salvaged(&mut media, used.model.len(), used.model.len());
         assert_eq!((found[9], lost), (0xab, vec![]), "{first:?}");
     }
 }
@@ -336,12 +331,12 @@ fn a_batch_of_a_life_that_ended_counts_for_nothing_when_another_began_before_it(
     let survey = Survey::take(&mut media.clone(), &mut |_, _| ()).unwrap();
     assert!(survey.epoch.0 > 3 && survey.batches > 100, "{:?} {}", survey.epoch, survey.batches);
     let blocks = used.model.len();
-    let before = salvaged(&mut media.clone(), blocks, 1).0[9];
+    let before = salvaged(&mut media.clone(), blocks, blocks).0[9];
     let number = survey.user.0 + 7;
     for (epoch, expected) in [(Epoch(survey.epoch.0 - 1), before), (survey.epoch, 0xab), (survey.epoch + 1, 0xab)] {
         let mut media = media.clone();
         forge_batch(&mut media, &survey, epoch, number);
-        assert_eq!(salvaged(&mut media, blocks, 1).0[9], expected, "{epoch:?}");
+        assert_eq!(salvaged(&mut media, blocks, blocks).0[9], expected, "{epoch:?}");
     }
 }
 
@@ -376,7 +371,7 @@ fn block_of_a_lost_batch(gone: Sabotage) -> u8 {
     }
     forge_batch(&mut media, &survey, epoch, number);
     let blocks = volume.blocks as usize;
-    salvaged(&mut without_roots(&media), blocks, 1).0[9]
+    salvaged(&mut without_roots(&media), blocks, blocks).0[9]
 }
 
 /// Each header says when its life began. When none of a life is left others have to remember what it had lost.
@@ -404,8 +399,8 @@ fn what_is_damaged_is_told_and_what_lies_beside_it_is_given_back() {
     let blocks = used.model.len();
     let mut media = without_roots(&used.media);
     let survey = Survey::take(&mut media, &mut |_, _| ()).unwrap();
-    let window = Window::gather(&mut media, &survey, LeafNo(0)..LeafNo(1), &mut |_, _| ());
-    let extents = window.extents(LeafNo(0), blocks as u64);
+    let window = Window::gather(&mut media, &survey, Lba(0)..Lba(blocks as u64), &mut |_, _| ());
+    let extents = window.extents(Lba(0)..Lba(blocks as u64));
     let extent = extents.iter().find(|extent| extent.blocks > 2).unwrap();
     let place = extent.place(1).unwrap().0;
     let spot = survey.space.spot(place).unwrap();
@@ -416,7 +411,7 @@ fn what_is_damaged_is_told_and_what_lies_beside_it_is_given_back() {
         } else {
             media.bad.insert(spot);
         }
-        let (found, lost) = salvaged(&mut media, blocks, 1);
+        let (found, lost) = salvaged(&mut media, blocks, blocks);
         let [loss] = &lost[..] else { panic!("{lost:?}") };
         assert_eq!((loss.lba, loss.place), (extent.lba + 1, place));
         assert!(loss.why == Lost::Torn || (loss.why == Lost::Checksum) == is_read, "{loss}");

@@ -7,7 +7,7 @@ use super::format::{
 };
 use super::lanes::{Lane, LaneNo, Lanes, Use};
 use super::log::{Keep, Pool, Stream};
-use super::map::{LeafNo, Run, RunIndex, RunNo, Span};
+use super::map::{LeafNo, Map, Run, RunIndex, RunNo, Span};
 use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
 use super::refusal::{is_refusal, until_let_in};
@@ -127,6 +127,7 @@ impl State {
             capacity: self.capacity,
             zone_blocks: self.disks.set.zone_blocks(),
             reserve: self.reserve,
+            leaf_size: self.map.leaf_size,
             members: self.disks.set.members().to_vec(),
             open,
             pieces: self.map.runs.iter().map(|run| self.piece_of(run)).collect(),
@@ -260,7 +261,7 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
     let number = shared.borrow().map.free_run().ok_or(Reason::VolumeFull)?;
     let piece = write_list(shared, Pool::Map, number, &pages).await?;
     let mut state = shared.borrow_mut();
-    index_extents(&mut state.map.index, number, frozen.iter());
+    index_extents(&mut state.map, number, frozen.iter());
     state.map.runs.push(Run { number, known_as: number.into(), pages, piece });
     state.map.frozen = None;
     state.map_cut = state.frozen_cut;
@@ -269,17 +270,18 @@ async fn write_run(shared: &Shared) -> Result<(), Reason> {
 }
 
 /// Notes what a run has, which is told in order, leaf by leaf.
-pub(super) fn index_extents<'a>(index: &mut RunIndex, run: RunNo, extents: impl Iterator<Item = Span<'a>>) {
+pub(super) fn index_extents<'a>(map: &mut Map, run: RunNo, extents: impl Iterator<Item = Span<'a>>) {
     let (mut leaf, mut ranges) = (LeafNo(0), Vec::new());
+    let Map { leaf_size, index, .. } = map;
     for extent in extents {
         let mut lba = extent.lba;
         while lba < extent.end() {
-            let (of, offset) = LeafNo::of(lba);
+            let (of, offset) = leaf_size.leaf_of(lba);
             if of != leaf {
                 flush_ranges(index, run, leaf, &mut ranges);
                 leaf = of;
             }
-            let end = extent.end().min(LeafNo(of.0 + 1).start());
+            let end = extent.end().min(leaf_size.range(of).end);
             ranges.push(offset..offset + (end - lba) as u32);
             lba = end;
         }

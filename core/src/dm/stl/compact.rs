@@ -93,7 +93,7 @@ async fn compact(shared: &Shared, tier: Tier) {
     let mut runs: Vec<RunReader> = {
         let mut state = shared.borrow_mut();
         state.compacted = state.map.runs.last().map(|run| run.number);
-        state.map.runs[state.runs_of(tier)].iter().map(RunReader::new).collect()
+        state.map.runs[state.runs_of(tier)].iter().map(|run| RunReader::new(run, state.map.leaf_size)).collect()
     };
     let mut pages = Vec::new();
     let is_all = write_newest(shared, &mut runs, &mut pages).await == Ok(true);

@@ -1,7 +1,8 @@
 //! Making a volume: how large it can be, and the first roots.
 
 use super::checkpoint::encode_root;
-use super::format::{Batch, Member, MemberKind, MemberState, Root, SetId, ZoneRow};
+use super::format::{Batch, Member, MemberKind, MemberState, Root, SetId, Sizing, ZoneRow};
+use super::map::LeafSize;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Epoch, Generation, Pba};
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -66,13 +67,13 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Of a volume of so many devices, zones, and blocks in a zone.
+    /// Spare zones of a volume of so many devices and zones, with `room` blocks in a zone.
     #[must_use]
-    pub fn new(devices: usize, zones: usize, room: u32) -> Self {
+    pub fn new((devices, zones): (usize, usize), room: u32, leaf_size: LeafSize) -> Self {
         let room = room as usize;
         let blocks = zones * room;
         // 9 bytes a block, where all is written at random.
-        let leaves = blocks * 9 / BLOCK_BYTES + blocks.div_ceil(super::map::LEAF_BLOCKS as usize);
+        let leaves = blocks * 9 / BLOCK_BYTES + leaf_size.leaves(blocks as u64);
         let tables = zones * ZoneRow::BYTES / BLOCK_BYTES + 4 + leaves / 512;
         let checkpoint = (2 * (tables + 2)).div_ceil(room) + 1;
         let cycle = checkpoint + leaves.div_ceil(room);
@@ -87,12 +88,12 @@ impl Spare {
     }
 }
 
-/// A volume over these devices. `reserve`: thousandths of the space for data that are kept back.
+/// A volume over these devices.
 ///
 /// # Errors
 /// Why there can be none.
-pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, CreateError> {
-    let zone_sectors = zone_sectors(parts)?;
+pub fn create(set: SetId, parts: &[Part], sizing: Sizing) -> Result<Created, CreateError> {
+    let (zone_sectors, Sizing { reserve, leaf_size }) = (zone_sectors(parts)?, sizing);
     if !(30..=900).contains(&reserve) {
         return Err(CreateError::Reserve(reserve));
     }
@@ -101,8 +102,9 @@ pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, Creat
     if let Some(device) = rooms.iter().position(|rooms| rooms.iter().take(2).filter(|room| **room > 0).count() < 2) {
         return Err(CreateError::DeadRoots(device));
     }
-    let capacity = capacity(parts.len(), rooms.iter().flatten().copied(), reserve)?;
-    let root = Root { capacity, zone_blocks, reserve, members: members(parts, &rooms, zone_blocks), ..Root::default() };
+    let capacity = capacity(parts.len(), rooms.iter().flatten().copied(), sizing)?;
+    let members = members(parts, &rooms, zone_blocks);
+    let root = Root { capacity, zone_blocks, reserve, leaf_size, members, ..Root::default() };
     let roots = root.members.iter().map(|member| {
         let batch = Batch {
             set,
@@ -118,10 +120,14 @@ pub fn create(set: SetId, parts: &[Part], reserve: u32) -> Result<Created, Creat
 }
 
 /// Blocks of the exposed disk of a volume of so many devices, whose zones can take so many blocks.
-pub(super) fn capacity(devices: usize, rooms: impl Iterator<Item = u32>, reserve: u32) -> Result<u64, CreateError> {
+pub(super) fn capacity(
+    devices: usize,
+    rooms: impl Iterator<Item = u32>,
+    Sizing { reserve, leaf_size }: Sizing,
+) -> Result<u64, CreateError> {
     let usable: Vec<u32> = rooms.filter(|room| *room > 0).collect();
     let least = usable.iter().copied().min().unwrap_or(0);
-    let spare = Spare::new(devices, usable.len(), least).all();
+    let spare = Spare::new((devices, usable.len()), least, leaf_size).all();
     let data = usable.len().checked_sub(spare).filter(|data| *data > 0);
     let data = data.ok_or(CreateError::TooFew(usable.len(), spare + 1))?;
     Ok(data as u64 * u64::from(payload_of(least)) * u64::from(1000 - reserve) / 1000)

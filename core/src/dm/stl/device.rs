@@ -12,7 +12,7 @@ use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
 use super::lanes::Lanes;
 use super::log::{Checker, Keep, Order, Zones};
-use super::map::{LeafNo, Map};
+use super::map::{LeafNo, LeafSize, Map};
 use super::options::Options;
 use super::roots::Given;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
@@ -179,7 +179,7 @@ impl State {
             capacity: 0,
             reserve: 0,
             zones: Zones::new(Vec::new(), Keep::default()),
-            map: Map::new(0, options.cached_extents),
+            map: Map::new(0, LeafSize::default(), options.cached_extents),
             lanes: Lanes::new(&[]),
             turns: super::turns::Turns::default(),
             refusals: refusal::Refusals::default(),
@@ -279,7 +279,11 @@ impl State {
     /// Zones that are kept for those with more right than users.
     pub fn kept(&self) -> Keep {
         let (devices, zones) = self.disks.set.used();
-        let spare = super::create::Spare::new(devices, zones, self.disks.least_room_of_used(&self.disks.set));
+        let spare = super::create::Spare::new(
+            (devices, zones),
+            self.disks.least_room_of_used(&self.disks.set),
+            self.map.leaf_size,
+        );
         Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
     }
 }

@@ -15,7 +15,6 @@ use super::checkpoint::leaves_of_piece;
 use super::create::Spare;
 use super::format::{MemberState, PieceKind, Root};
 use super::log::{Pool, Rest};
-use super::map::LEAF_BLOCKS;
 use super::set::Set;
 use super::state::{Readiness, State};
 use super::{BatchNo, CopyNo, ZoneIndex};
@@ -147,7 +146,8 @@ impl State {
 
     fn begin_to_make_room(&mut self, without: &Set) {
         let (devices, zones) = without.used();
-        self.evacuation.room = Some(Spare::new(devices, zones, self.disks.least_room_of_used(without)));
+        self.evacuation.room =
+            Some(Spare::new((devices, zones), self.disks.least_room_of_used(without), self.map.leaf_size));
         self.evacuation.stage = Stage::Working;
         self.zones.lend(without.zones_that_are(MemberState::Leaving));
     }
@@ -166,7 +166,7 @@ impl State {
 
     /// Ends the map at `capacity`: what is behind that is zeroes.
     fn shorten_to(&mut self, capacity: u64) {
-        let (old, new) = (self.map.leaves.len(), capacity.div_ceil(LEAF_BLOCKS.into()) as usize);
+        let (old, new) = (self.map.leaves.len(), self.map.leaf_size.leaves(capacity));
         self.capacity = capacity;
         if new >= old {
             return;

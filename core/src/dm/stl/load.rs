@@ -5,12 +5,12 @@ use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind,
-    ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
+    ROOT_BLOCKS, Root, ZoneRow, ZoneUse, decode_page,
 };
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, UsersZones, Zones};
-use super::map::{Extent, Map, Node, Run, RunNo, pages_from};
+use super::map::{Extent, Map, Run, RunNo, pages_from};
 use super::replay::{Replay, Since, apply_copies};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, hurt, look, newest};
 use super::set::Set;
@@ -237,7 +237,7 @@ async fn read_tables(shared: &Shared, root: &Root) -> Result<(), Reason> {
         (state.disks.zones.len(), state.options.cached_extents)
     };
     let mut rows = vec![ZoneRow::default(); zones];
-    let mut map = Map::new(root.capacity, cached);
+    let mut map = Map::new(root.capacity, root.leaf_size, cached);
     let leaves = map.leaves.len();
     let (of_zones, of_leaves) = (zones_of_piece(zones), leaves_of_piece(leaves));
     let mut runs = Vec::new();
@@ -332,17 +332,18 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
     let number = RunNo(piece.number as u8);
     let pages = PageRow::decode_all(bytes).ok_or_else(|| hurt("the pages of a run are not in order"))?;
     let run = Run { number, known_as: number.into(), pages, piece };
-    let first = piece.first.start();
+    let size = shared.borrow().map.leaf_size;
+    let first = size.start(piece.first);
     for row in pages_from(&run.pages, first).chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {
             let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
             let damaged = |error| hurt(format!("block {} of the map: {error}", page.place));
-            let extents = Node::Page(page.place).decode(&bytes).map_err(damaged)?;
+            let extents = decode_page(page.place, &bytes).map_err(damaged)?;
             let told = extents.iter().filter(|extent| extent.end() > first);
             let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
-            index_extents(&mut shared.borrow_mut().map.index, number, told.iter().map(Extent::span));
+            index_extents(&mut shared.borrow_mut().map, number, told.iter().map(Extent::span));
         }
     }
     shared.borrow_mut().map.runs.push(run);

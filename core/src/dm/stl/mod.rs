@@ -53,6 +53,7 @@ mod write;
 pub use create::{CreateError, Created, Part, Spare, create};
 pub use device::Stl;
 pub use evacuate::{Leaving, Stage, Step};
+pub use format::Sizing;
 #[cfg(feature = "sabotage")]
 pub use guards::Sabotage;
 pub use knobs::{KnobError, Knobs};

@@ -62,13 +62,14 @@ pub(super) async fn load(shared: &Shared, row: &[Node]) -> Result<(), Reason> {
     let reading = Pinned::begin(&mut shared.borrow_mut(), start, (end(row) - start) as u32);
     let data = reading.data(shared).await?;
     let mut state = shared.borrow_mut();
+    let size = state.map.leaf_size;
     for node in more {
-        if let Ok(extents) = node.decode(&bytes_of(*node, start, &data)) {
+        if let Ok(extents) = node.decode(size, &bytes_of(*node, start, &data)) {
             state.map.cache.put(*node, extents.into());
         }
     }
     let damaged = |error| Reason::VolumeFailed(format!("block {start} of the map: {error}").into());
-    let extents = wanted.decode(&bytes_of(*wanted, start, &data)).map_err(damaged)?;
+    let extents = wanted.decode(size, &bytes_of(*wanted, start, &data)).map_err(damaged)?;
     // The last one stays, whatever else has no room.
     state.map.cache.put(*wanted, extents.into());
     Ok(())

@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 
 use super::disks::Reading;
 use super::format::{PageRow, decode_page};
-use super::map::{Extent, LeafImage, Run, pages_from};
+use super::map::{Extent, LeafImage, LeafSize, Run, pages_from};
 use super::state::{Shared, State};
 use super::{BLOCK_BYTES, Lba, Pba};
 use crate::block::{Data, Reason};
@@ -28,8 +28,8 @@ pub(super) struct RunReader {
 
 impl RunReader {
     /// A reader of all that a run still tells.
-    pub fn new(run: &Run) -> Self {
-        let first = run.piece.first.start();
+    pub fn new(run: &Run, size: LeafSize) -> Self {
+        let first = size.start(run.piece.first);
         let pages = pages_from(&run.pages, first).iter().copied().collect();
         Self { first, pages, raw: VecDeque::new(), extents: VecDeque::new() }
     }
@@ -93,7 +93,7 @@ impl RunReader {
         let mut is_changed = false;
         loop {
             // What leaves have that nobody looked at is in later runs.
-            while self.extents.front().is_some_and(|extent| extent.end() <= image.leaf().start()) {
+            while self.extents.front().is_some_and(|extent| extent.end() <= image.start()) {
                 self.extents.pop_front();
             }
             while let Some(extent) = self.extents.front().filter(|extent| extent.lba < end) {

@@ -71,7 +71,8 @@ impl State {
     fn begin_sweep(&mut self) -> Sweep {
         let census = self.wants_victims().then(|| self.begin_census());
         (self.is_sweeping, self.in_sweep, self.merged_before) = (true, self.map.numbers(), LeafNo(0));
-        Sweep { runs: self.in_sweep, evicted: self.map_zones_to_leave(), census, image: LeafImage::new(LeafNo(0)) }
+        let image = LeafImage::new(self.map.leaf_size, LeafNo(0));
+        Sweep { runs: self.in_sweep, evicted: self.map_zones_to_leave(), census, image }
     }
 
     fn begin_census(&mut self) -> Census {
@@ -125,7 +126,7 @@ impl State {
             return;
         }
         let new = Node::Leaf(*leaf, row);
-        if let Ok(extents) = new.decode(&placed(&merged.bytes, row.place)) {
+        if let Ok(extents) = new.decode(self.map.leaf_size, &placed(&merged.bytes, row.place)) {
             self.map.cache.put(new, extents.into());
         }
     }
@@ -176,7 +177,7 @@ impl State {
 async fn sweep(shared: &Shared) -> Result<(), Reason> {
     let (mut sweep, mut runs, leaves) = {
         let mut state = shared.borrow_mut();
-        let runs: Vec<RunReader> = state.map.runs.iter().map(RunReader::new).collect();
+        let runs: Vec<RunReader> = state.map.runs.iter().map(|run| RunReader::new(run, state.map.leaf_size)).collect();
         (state.begin_sweep(), runs, state.map.leaves.len() as u32)
     };
     let (mut first, from) = (LeafNo(0), shared.borrow().map.index.grown());
@@ -184,7 +185,7 @@ async fn sweep(shared: &Shared) -> Result<(), Reason> {
         let turn = Turn::begin(&shared.borrow());
         let (window, pages) = shared.borrow().next_window(first, &sweep, &runs);
         first = window.end;
-        read_up_to(shared, &mut runs, window.end.start(), pages).await?;
+        read_up_to(shared, &mut runs, sweep.image.size().start(first), pages).await?;
         if shared.borrow().guards.gone().merged_early {
             shared.borrow_mut().merged_before = first;
         }
@@ -209,7 +210,9 @@ impl State {
     fn next_window(&self, first: LeafNo, sweep: &Sweep, runs: &[RunReader]) -> (Window, usize) {
         let most = self.sweep_blocks();
         let mut window = self.window(first, most / 2, |state, leaf| state.concerns(leaf, sweep));
-        let pages = |window: &Window| runs.iter().map(|run| run.pages_before(window.end.start())).sum::<usize>();
+        let pages = |window: &Window| {
+            runs.iter().map(|run| run.pages_before(self.map.leaf_size.start(window.end))).sum::<usize>()
+        };
         while pages(&window) > most as usize && window.halve() {}
         (window, most as usize)
     }
@@ -256,7 +259,7 @@ impl State {
         let is_evicted = self.is_evicted(leaf, sweep);
         let Sweep { census, image, .. } = sweep;
         let (mut replaced, mut is_changed) = (Vec::new(), false);
-        let (end, is_unguarded) = (LeafNo(leaf.0 + 1).start(), self.guards.gone().merged_again);
+        let (end, is_unguarded) = (self.map.leaf_size.range(leaf).end, self.guards.gone().merged_again);
         for run in runs.iter_mut().filter(|run| run.tells_before(end) || is_unguarded) {
             is_changed |= run.merge(image, end, &mut replaced)?;
         }

@@ -7,7 +7,7 @@ pub mod shelf;
 use shingle_core::block::{Bio, Data, DeviceId, Event, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{Options, Part, Stl, StlCounters, create};
+use shingle_core::dm::stl::{Options, Part, Sizing, Stl, StlCounters, create};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -109,7 +109,7 @@ impl Volume {
 
     fn format(&mut self, set: SetId, reserve: u32) {
         let parts: Vec<Part> = (0..self.disks.len()).map(|number| self.part(number)).collect();
-        let created = create(set, &parts, reserve).unwrap();
+        let created = create(set, &parts, Sizing::with_reserve(reserve)).unwrap();
         for (disk, (sector, bytes)) in self.disks.clone().into_iter().zip(created.roots) {
             let data = Data::zeroed(bytes.len());
             data.write(0, &bytes);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use shingle_core::block::{Bio, Data, DeviceId, Op, Payload, PortId, Stack};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, Options, Part, Stl, create};
+use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, Options, Part, Sizing, Stl, create};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -101,7 +101,7 @@ impl Bench {
             cond: if number < CONVENTIONAL { Condition::NotWp } else { Condition::Empty },
         };
         let part = Part { id: [1; 16], zones: (0..ZONES).map(zone).collect(), sectors: ZONES * ZONE };
-        let created = create(SetId([0x51; 16]), &[part], RESERVE).map_err(text)?;
+        let created = create(SetId([0x51; 16]), &[part], Sizing::with_reserve(RESERVE)).map_err(text)?;
         let (sector, bytes) = created.roots.first().ok_or("there is no root")?;
         let data = Data::zeroed(bytes.len());
         data.write(0, bytes);

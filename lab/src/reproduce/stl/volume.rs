@@ -10,7 +10,7 @@ use std::{env, io};
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Limits, Op, Payload, Stack};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{BLOCK_SECTORS, Options, Part, Stl, create};
+use shingle_core::dm::stl::{BLOCK_SECTORS, Options, Part, Sizing, Stl, create};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::time::Instant;
 use shingle_core::zone::Zone;
@@ -137,7 +137,7 @@ fn form(world: &mut World, keepers: &[DeviceId]) -> Result<u64, String> {
         let sectors = world.stack.limits(*disk).capacity;
         parts.push(Part { id: [number; 16], zones: zones(world, *disk)?, sectors });
     }
-    let created = create(SetId([0x51; 16]), &parts, RESERVE).map_err(text)?;
+    let created = create(SetId([0x51; 16]), &parts, Sizing::with_reserve(RESERVE)).map_err(text)?;
     for (disk, (sector, bytes)) in keepers.iter().zip(&created.roots) {
         let most = world.stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| (most * SECTOR_BYTES) as usize);
         for (number, piece) in bytes.chunks(most).enumerate() {

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::map::{LEAF_BLOCKS, LeafNo};
 use shingle_core::dm::stl::tools::{
     Absent, Findings, FormatOptions, Loss, Media, RebuildOptions, Rebuilt, Stream, Survey, Volume, Window,
-    WrongMembers, ZoneSeen, absent, finish_rebuild, is_rebuilt, plan, read_leaf, rebuild,
+    WrongMembers, ZoneSeen, absent, finish_rebuild, is_rebuilt, plan, read_extents, rebuild,
 };
-use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
+use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, Lba};
 use shingle_host::config::{format_bytes, parse_size};
 use shingle_host::dmz::Access;
 use shingle_host::stl::Disks;
@@ -22,6 +21,9 @@ use super::{CliError, output};
 use crate::cli::dmz::image::{Image, Layout, cannot, create};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
+
+/// Blocks of an image that are written at a time: 32 MiB.
+const PIECE_BLOCKS: u64 = 8192;
 
 /// Find every block again when all roots of a volume are lost
 ///
@@ -148,33 +150,33 @@ impl SalvageArgs {
         }
     }
 
-    /// Leaves that are gathered at a time.
-    fn at_once(&self) -> u32 {
-        (self.memory / Window::LEAF_BYTES as u64).clamp(1, u32::MAX.into()) as u32
+    /// Blocks of the volume that are gathered at a time: whole pieces of an image.
+    fn at_once(&self) -> u64 {
+        (self.memory / Window::BYTES_OF_BLOCK as u64 / PIECE_BLOCKS).max(1) * PIECE_BLOCKS
     }
 
     fn copy(&self, disks: &mut Disks, outcome: &mut Outcome) -> Result<(), CliError> {
         let Some(path) = &self.output else { return Ok(()) };
         let capacity = outcome.sectors / u64::from(BLOCK_SECTORS);
-        let leaf_bytes = u64::from(LEAF_BLOCKS) * BLOCK_BYTES as u64;
-        let layout = Layout { bytes: capacity * BLOCK_BYTES as u64, chunk_bytes: leaf_bytes, split: self.split };
+        let piece_bytes = PIECE_BLOCKS * BLOCK_BYTES as u64;
+        let layout = Layout { bytes: capacity * BLOCK_BYTES as u64, chunk_bytes: piece_bytes, split: self.split };
         let mut image = Image::create(path, layout, self.force)?;
-        let (leaves, at_once) = (capacity.div_ceil(LEAF_BLOCKS.into()) as u32, self.at_once());
+        let at_once = self.at_once();
         with_percent("copying", |progress| {
-            let mut buffer = vec![0; leaf_bytes as usize];
-            for first in (0..leaves).step_by(at_once as usize) {
-                let end = leaves.min(first.saturating_add(at_once));
-                let window = Window::gather(disks, &outcome.survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+            let mut buffer = vec![0; piece_bytes as usize];
+            for first in (0..capacity).step_by(at_once as usize) {
+                let end = capacity.min(first.saturating_add(at_once));
+                let window = Window::gather(disks, &outcome.survey, Lba(first)..Lba(end), &mut |_, _| ());
                 outcome.losses.extend(window.torn());
-                for leaf in (first..end).map(LeafNo) {
-                    let extents = window.extents(leaf, capacity);
+                for first in (first..end).step_by(PIECE_BLOCKS as usize) {
+                    let extents = window.extents(Lba(first)..Lba(first + PIECE_BLOCKS));
                     let (losses, more) = (&mut outcome.losses, &mut outcome.more);
-                    read_leaf(disks, &outcome.survey, (leaf, &extents), &mut buffer, &mut |loss| {
+                    read_extents(disks, &outcome.survey, (Lba(first), &extents), &mut buffer, &mut |loss| {
                         if losses.len() < MOST_LOSSES { losses.push(loss) } else { *more += 1 }
                     });
-                    let at = leaf.start().0 * BLOCK_BYTES as u64;
-                    image.write(at, &buffer[..leaf_bytes.min(layout.bytes - at) as usize])?;
-                    progress(u64::from(leaf.0) + 1, leaves.into());
+                    let at = first * BLOCK_BYTES as u64;
+                    image.write(at, &buffer[..piece_bytes.min(layout.bytes - at) as usize])?;
+                    progress(capacity.min(first + PIECE_BLOCKS), capacity);
                 }
             }
             image.sync()
@@ -192,7 +194,7 @@ impl SalvageArgs {
         }
         let reserve = outcome.survey.root.as_ref().map_or(70, |found| found.root.reserve);
         let capacity = outcome.sectors / u64::from(BLOCK_SECTORS);
-        let options = RebuildOptions { capacity, reserve, leaves_at_once: self.at_once() };
+        let options = RebuildOptions { capacity, reserve, blocks_at_once: self.at_once() };
         let survey = &outcome.survey;
         let rebuilt = with_percent("rebuilding", |progress| match &interrupted {
             Some(volume) => finish_rebuild(disks, (volume, survey), self.at_once()),

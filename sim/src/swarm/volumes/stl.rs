@@ -21,7 +21,8 @@ use crate::volume::{BLOCK_SECTORS, Volume};
 use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Limits, Op, Payload, Stack};
 use shingle_core::dm::stl as target;
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{Part, create};
+use shingle_core::dm::stl::map::LeafSize;
+use shingle_core::dm::stl::{Part, Sizing, create};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Instant;
@@ -50,8 +51,8 @@ fn format(stack: &mut Stack, disks: &[DeviceId], choices: &mut Choices) -> Resul
     for (number, disk) in disks.iter().enumerate() {
         parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
     }
-    let created = create(SetId([0xaa; 16]), &parts, choices.between("extra-per-mille", 30, 300) as u32)
-        .map_err(|error| error.to_string())?;
+    let sizing = Sizing { reserve: choices.between("extra-per-mille", 30, 300) as u32, leaf_size: LeafSize::default() };
+    let created = create(SetId([0xaa; 16]), &parts, sizing).map_err(|error| error.to_string())?;
     for (disk, (sector, bytes)) in disks.iter().zip(&created.roots) {
         let most = stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| most as usize * SECTOR);
         for (number, piece) in bytes.chunks(most).enumerate() {

@@ -12,7 +12,7 @@ use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
 use shingle_core::dm::stl::format::ZoneUse;
-use shingle_core::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo, Span};
+use shingle_core::dm::stl::map::{Extent, LeafNo, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
 use shingle_core::dm::stl::{BLOCK_BYTES, Lba, ZoneIndex};
 use shingle_core::time::Instant;
@@ -89,14 +89,13 @@ pub(super) fn check_and_salvage(drives: &mut Drives) -> Result<(), String> {
     let mut media = drives.stl_media()?;
     let volume = checked(&mut media)?;
     let survey = Survey::take(&mut media, &mut |_, _| ())?;
-    let leaves = volume.leaves.len() as u32;
-    let window = Window::gather(&mut media, &survey, LeafNo(0)..LeafNo(leaves), &mut |_, _| ());
-    let all = (0..leaves).map(LeafNo).flat_map(|leaf| window.extents(leaf, volume.newest.root.capacity));
-    let mut salvaged = vec![None; leaves as usize * LEAF_BLOCKS as usize];
+    let blocks = Lba(0)..Lba(volume.newest.root.capacity);
+    let window = Window::gather(&mut media, &survey, blocks.clone(), &mut |_, _| ());
+    let mut salvaged = vec![None; volume.newest.root.capacity as usize];
     let each = |extent: &Extent| -> Vec<(Lba, _)> {
         (0..extent.blocks).map(|n| (extent.lba + u64::from(n), extent.place(n).map(|(_, sum)| sum))).collect()
     };
-    all.flat_map(|extent| each(&extent)).for_each(|(lba, sum)| salvaged[lba.0 as usize] = sum);
+    window.extents(blocks).iter().flat_map(each).for_each(|(lba, sum)| salvaged[lba.0 as usize] = sum);
     let known = extents(&mut media, &volume);
     let mut known = known.iter().flat_map(each).filter(|(_, sum)| sum.is_some());
     match known.find(|(lba, sum)| salvaged[lba.0 as usize] != *sum) {

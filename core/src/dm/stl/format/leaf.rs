@@ -3,7 +3,7 @@
 use super::Checksum;
 use super::bytes::{Fields, Put};
 use super::checksum::{CRC_BYTES, is_sealed, seal};
-use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafImage, LeafNo};
+use crate::dm::stl::map::{Extent, LeafImage, LeafNo, LeafSize};
 use crate::dm::stl::{BLOCK_BYTES, Pba};
 use crate::prelude::*;
 
@@ -46,14 +46,15 @@ impl_error!(LeafError, |self, f| match self {
 });
 
 /// Most blocks that a leaf takes on disk.
-pub const MOST_LEAF_BLOCKS: usize = (FIXED_BYTES + LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES).div_ceil(BLOCK_BYTES);
+pub const MOST_LEAF_BLOCKS: usize =
+    (FIXED_BYTES + LeafSize::MAX_BLOCKS as usize * BLOCK_ENTRY_BYTES).div_ceil(BLOCK_BYTES);
 
 /// A leaf that lies at `place`, as whole blocks.
 #[must_use]
 pub fn encode_leaf(image: &LeafImage, place: Pba) -> Vec<u8> {
     let (extents, mapped) = image.rows().fold((0, 0), |(rows, blocks), row| (rows + 1, blocks + row.blocks.len()));
     let listed = extents * EXTENT_BYTES + mapped * CRC_BYTES;
-    let form = if listed <= LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES { Form::Extents } else { Form::Array };
+    let form = if listed <= image.blocks().len() * BLOCK_ENTRY_BYTES { Form::Extents } else { Form::Array };
     let mut bytes = Vec::with_capacity(MOST_LEAF_BLOCKS * BLOCK_BYTES);
     bytes.put_u32(MAGIC);
     bytes.put_u32(0);
@@ -94,14 +95,14 @@ fn put_array(image: &LeafImage, to: &mut Vec<u8>) {
     }
 }
 
-/// The extents of leaf `leaf`, which was read from `place`.
+/// The extents of a leaf of this size, which was read from `place`.
 ///
 /// # Errors
 /// If it is not there.
-pub fn decode_leaf(leaf: LeafNo, place: Pba, bytes: &[u8]) -> Result<Vec<Extent>, LeafError> {
+pub fn decode_leaf((size, leaf): (LeafSize, LeafNo), place: Pba, bytes: &[u8]) -> Result<Vec<Extent>, LeafError> {
     let mut extents = Vec::new();
-    visit(leaf, place, bytes, &mut |first, place, checksums: &[Checksum]| {
-        extents.push(Extent::at(leaf.start() + u64::from(first), place, checksums));
+    visit((size, leaf), place, bytes, &mut |first, place, checksums: &[Checksum]| {
+        extents.push(Extent::at(size.start(leaf) + u64::from(first), place, checksums));
     })?;
     Ok(extents)
 }
@@ -111,14 +112,14 @@ pub fn decode_leaf(leaf: LeafNo, place: Pba, bytes: &[u8]) -> Result<Vec<Extent>
 /// # Errors
 /// If it is not there; then some of it may have been put.
 pub fn decode_into(image: &mut LeafImage, place: Pba, bytes: &[u8]) -> Result<(), LeafError> {
-    visit(image.leaf(), place, bytes, &mut |first, place, checksums: &[Checksum]| {
+    visit((image.size(), image.leaf()), place, bytes, &mut |first, place, checksums: &[Checksum]| {
         image.put_row(first, place, checksums)
     })
 }
 
 /// Tells each extent: its first block in the leaf, where it is, and its checksums.
 fn visit(
-    leaf: LeafNo,
+    (size, leaf): (LeafSize, LeafNo),
     place: Pba,
     bytes: &[u8],
     each: &mut impl FnMut(u32, Pba, &[Checksum]),
@@ -137,20 +138,24 @@ fn visit(
     }
     let mut from = Fields(&bytes[FIXED_BYTES..]);
     let visited = match form {
-        0 => visit_extents(count.into(), &mut from, each),
-        1 => visit_array(&mut from, each),
+        0 => visit_extents((count.into(), size), &mut from, each),
+        1 => visit_array(size, &mut from, each),
         _ => None,
     };
     visited.ok_or(LeafError::Contents)
 }
 
-fn visit_extents(count: usize, from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
+fn visit_extents(
+    (count, size): (usize, LeafSize),
+    from: &mut Fields<'_>,
+    each: &mut impl FnMut(u32, Pba, &[Checksum]),
+) -> Option<()> {
     let mut heads = Fields(from.0.get(..count * EXTENT_BYTES)?);
     from.0 = &from.0[count * EXTENT_BYTES..];
     let (mut end, mut checksums) = (0, Vec::new());
     for _ in 0..count {
         let (first, blocks, place) = (heads.u16().into(), u32::from(heads.u16()) + 1, Pba(heads.u48()));
-        let is_beyond = first + blocks > LEAF_BLOCKS || place.0 + u64::from(blocks) > Pba::END.0;
+        let is_beyond = first + blocks > size.blocks() || place.0 + u64::from(blocks) > Pba::END.0;
         if first < end || is_beyond || blocks as usize * CRC_BYTES > from.0.len() {
             return None;
         }
@@ -163,12 +168,12 @@ fn visit_extents(count: usize, from: &mut Fields<'_>, each: &mut impl FnMut(u32,
 }
 
 /// Neighbours that follow each other on the disk are one extent again.
-fn visit_array(from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
-    if from.0.len() < LEAF_BLOCKS as usize * BLOCK_ENTRY_BYTES {
+fn visit_array(size: LeafSize, from: &mut Fields<'_>, each: &mut impl FnMut(u32, Pba, &[Checksum])) -> Option<()> {
+    if from.0.len() < size.blocks() as usize * BLOCK_ENTRY_BYTES {
         return None;
     }
     let (mut first, mut start, mut checksums) = (0, Pba(0), Vec::new());
-    for offset in 0..LEAF_BLOCKS {
+    for offset in 0..size.blocks() {
         let (place, checksum) = (Pba(from.u40()), Checksum(from.u32()));
         if place.0 == Pba::END.0 - 1 {
             continue;
@@ -200,18 +205,18 @@ mod tests {
     /// Extents of up to `most` blocks with gaps of up to `gap`.
     fn drawn(rng: &mut Rng, most: u64, gap: u64) -> Vec<Extent> {
         let (mut extents, mut at) = (Vec::new(), rng.below(gap + 1) as u32);
-        while at < LEAF_BLOCKS {
-            let blocks = (1 + rng.below(most) as u32).min(LEAF_BLOCKS - at);
+        while at < LeafSize::MAX_BLOCKS {
+            let blocks = (1 + rng.below(most) as u32).min(LeafSize::MAX_BLOCKS - at);
             let sums: Vec<Checksum> = (0..blocks).map(|_| Checksum(rng.below(1 << 32) as u32)).collect();
             // Far from each other, so that neighbours are not one.
-            extents.push(Extent::at(LEAF.start() + u64::from(at), Pba(rng.below(1 << 39)), &sums));
+            extents.push(Extent::at(LeafSize::default().start(LEAF) + u64::from(at), Pba(rng.below(1 << 39)), &sums));
             at += blocks + rng.below(gap + 1) as u32;
         }
         extents
     }
 
     fn encoded(extents: &[Extent], place: Pba) -> Vec<u8> {
-        encode_leaf(&LeafImage::of(LEAF, extents), place)
+        encode_leaf(&LeafImage::of(LeafSize::default(), LEAF, extents), place)
     }
 
     #[test]
@@ -222,12 +227,12 @@ mod tests {
             let bytes = encoded(&extents, PLACE);
             let blocks = bytes.len() / BLOCK_BYTES;
             assert!(blocks <= longest && longest <= MOST_LEAF_BLOCKS, "{blocks} blocks for {most} and {gap}");
-            let mut image = LeafImage::new(LEAF);
+            let mut image = LeafImage::new(LeafSize::default(), LEAF);
             decode_into(&mut image, PLACE, &bytes).unwrap();
-            assert_eq!(image.blocks(), LeafImage::of(LEAF, &extents).blocks());
-            assert_eq!(decode_leaf(LEAF, PLACE, &bytes), Ok(extents));
+            assert_eq!(image.blocks(), LeafImage::of(LeafSize::default(), LEAF, &extents).blocks());
+            assert_eq!(decode_leaf((LeafSize::default(), LEAF), PLACE, &bytes), Ok(extents));
         }
-        assert_eq!(decode_leaf(LEAF, PLACE, &encoded(&[], PLACE)), Ok(vec![]));
+        assert_eq!(decode_leaf((LeafSize::default(), LEAF), PLACE, &encoded(&[], PLACE)), Ok(vec![]));
     }
 
     #[test]
@@ -246,23 +251,28 @@ mod tests {
             let mut other = bytes.clone();
             let at = rng.below(other.len() as u64) as usize;
             other[at] ^= 1 << rng.below(8);
-            assert!(decode_leaf(LEAF, PLACE, &other).is_err(), "byte {at}");
+            assert!(decode_leaf((LeafSize::default(), LEAF), PLACE, &other).is_err(), "byte {at}");
         }
-        assert_eq!(decode_leaf(LeafNo(1), PLACE, &bytes), Err(LeafError::Misplaced(LEAF, PLACE)));
-        assert_eq!(decode_leaf(LEAF, Pba(1), &bytes), Err(LeafError::Misplaced(LEAF, PLACE)));
-        assert_eq!(decode_leaf(LEAF, PLACE, &bytes[..100]), Err(LeafError::Magic));
-        assert_eq!(decode_leaf(LEAF, PLACE, &[]), Err(LeafError::Magic));
+        assert_eq!(
+            decode_leaf((LeafSize::default(), LeafNo(1)), PLACE, &bytes),
+            Err(LeafError::Misplaced(LEAF, PLACE))
+        );
+        assert_eq!(decode_leaf((LeafSize::default(), LEAF), Pba(1), &bytes), Err(LeafError::Misplaced(LEAF, PLACE)));
+        assert_eq!(decode_leaf((LeafSize::default(), LEAF), PLACE, &bytes[..100]), Err(LeafError::Magic));
+        assert_eq!(decode_leaf((LeafSize::default(), LEAF), PLACE, &[]), Err(LeafError::Magic));
     }
 
     #[test]
     fn a_leaf_whose_extents_cannot_be_is_refused_though_its_checksum_is_right() {
-        let one = |offset: u64, blocks| Extent::at(LEAF.start() + offset, Pba(5), &vec![Checksum(1); blocks]);
+        let one = |offset: u64, blocks| {
+            Extent::at(LeafSize::default().start(LEAF) + offset, Pba(5), &vec![Checksum(1); blocks])
+        };
         let bytes = encoded(&[one(0, 4), one(4, 2)], PLACE);
         let forged = |at: usize, field: &[u8]| {
             let mut bytes = bytes.clone();
             bytes[at..at + field.len()].copy_from_slice(field);
             seal(&mut bytes, CRC_AT);
-            decode_leaf(LEAF, PLACE, &bytes)
+            decode_leaf((LeafSize::default(), LEAF), PLACE, &bytes)
         };
         assert!(forged(FIXED_BYTES, &[0]).is_ok());
         let second = FIXED_BYTES + EXTENT_BYTES;

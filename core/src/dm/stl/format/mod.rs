@@ -18,7 +18,9 @@ pub use checksum::{Checksum, SetId};
 pub use header::{Batch, BatchKind, Header, HeaderError};
 pub use leaf::{LeafError, MOST_LEAF_BLOCKS, decode_into, decode_leaf, encode_leaf, place_leaf};
 pub use record::{Copied, Life, Written};
-pub use root::{MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError};
+pub use root::{
+    MOST_MEMBERS, MOST_OPEN, Member, MemberKind, MemberState, OpenZone, Piece, PieceKind, Root, RootError, Sizing,
+};
 pub use rows::{LeafRow, PageRow, ZoneRow, ZoneUse};
 pub use run::{PageError, PageWriter, decode_page, place_page};
 

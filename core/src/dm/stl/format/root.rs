@@ -2,7 +2,7 @@
 
 use super::bytes::{Fields, Put};
 use super::{Checksum, MOST_PAYLOAD_OF_ROOT};
-use crate::dm::stl::map::LeafNo;
+use crate::dm::stl::map::{LeafNo, LeafSize};
 use crate::dm::stl::{BatchNo, CopyNo, Generation, Pba};
 use crate::prelude::*;
 
@@ -102,6 +102,23 @@ pub struct Piece {
     pub first: LeafNo,
 }
 
+/// Sizes that a volume keeps for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizing {
+    /// Over-provisioning: thousandths of the space for data that no user gets.
+    pub reserve: u32,
+    /// Blocks of a leaf of the map.
+    pub leaf_size: LeafSize,
+}
+
+impl Sizing {
+    /// Default sizes with this over-provisioning, in thousandths.
+    #[must_use]
+    pub fn with_reserve(reserve: u32) -> Self {
+        Self { reserve, leaf_size: LeafSize::default() }
+    }
+}
+
 /// What a root says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
@@ -115,6 +132,8 @@ pub struct Root {
     pub zone_blocks: u32,
     /// Space that is kept back, in thousandths.
     pub reserve: u32,
+    /// Blocks of a leaf of the map.
+    pub leaf_size: LeafSize,
     /// The devices.
     pub members: Vec<Member>,
     /// Zones that are open.
@@ -142,6 +161,12 @@ impl Root {
         self.members.len() <= MOST_MEMBERS && self.open.len() <= MOST_OPEN && FIXED_BYTES + rows <= MOST_PAYLOAD_OF_ROOT
     }
 
+    /// Sizes of the volume.
+    #[must_use]
+    pub fn sizing(&self) -> Sizing {
+        Sizing { reserve: self.reserve, leaf_size: self.leaf_size }
+    }
+
     /// The payload of its batch: as long as every root.
     ///
     /// # Panics
@@ -158,6 +183,7 @@ impl Root {
         bytes.put_u32(self.members.len() as u32);
         bytes.put_u32(self.open.len() as u32);
         bytes.put_u32(self.pieces.len() as u32);
+        bytes.put_u32(self.leaf_size.halvings());
         bytes.resize(FIXED_BYTES, 0);
         for Member { id, first, zones, kind, state } in &self.members {
             bytes.put(*id);
@@ -198,16 +224,19 @@ impl Root {
         if FIXED_BYTES + members * MEMBER_BYTES + open * OPEN_BYTES + pieces * PIECE_BYTES > bytes.len() {
             return Err(RootError("it ends before its last row"));
         }
+        let leaf_size = from.u32();
         let mut from = Fields(&bytes[FIXED_BYTES..]);
         let members = (0..members).map(|_| take_member(&mut from)).collect::<Option<_>>();
         let open = (0..open).map(|_| take_open(&mut from)).collect::<Option<_>>();
         let pieces = (0..pieces).map(|_| take_piece(&mut from)).collect::<Option<_>>();
+        let leaf_size = LeafSize::halved(leaf_size).ok_or(RootError("leaves of a size that cannot be"))?;
         let root = Self {
             cut,
             copies,
             capacity,
             zone_blocks,
             reserve,
+            leaf_size,
             members: members.ok_or(RootError("a device of a kind or in a state that is not known"))?,
             open: open.ok_or(RootError("an open zone beyond the last block"))?,
             pieces: pieces.ok_or(RootError("a piece of a kind that is not known, or beyond the last block"))?,
@@ -284,6 +313,7 @@ mod tests {
             capacity: 2500,
             zone_blocks: 500,
             reserve: 70,
+            leaf_size: LeafSize::default(),
             members: (0..3).map(member).collect(),
             open: vec![OpenZone { start: Pba(200), generation: Generation(4), written: 50, stream: 2 }],
             pieces: (0..400).map(piece).collect(),

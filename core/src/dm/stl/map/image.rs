@@ -1,14 +1,17 @@
 //! A leaf taken apart, block by block, for merging.
 
-use super::{Extent, LEAF_BLOCKS, LeafNo};
-use crate::dm::stl::Pba;
+use core::ops::Range;
+
+use super::{Extent, LeafNo, LeafSize};
 use crate::dm::stl::format::Checksum;
+use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
 
 /// Where each block of a leaf is. It takes the same memory whatever is in it, so that a sweep needs none for each extent.
 #[derive(Clone, Debug)]
 pub struct LeafImage {
     leaf: LeafNo,
+    size: LeafSize,
     /// [`Pba::END`] is where blocks of zeroes are.
     blocks: Box<[(Pba, Checksum)]>,
 }
@@ -35,14 +38,14 @@ const NOTHING: (Pba, Checksum) = (Pba::END, Checksum(0));
 impl LeafImage {
     /// Leaf `leaf`, with nothing but zeroes.
     #[must_use]
-    pub fn new(leaf: LeafNo) -> Self {
-        Self { leaf, blocks: vec![NOTHING; LEAF_BLOCKS as usize].into() }
+    pub fn new(size: LeafSize, leaf: LeafNo) -> Self {
+        Self { leaf, size, blocks: vec![NOTHING; size.blocks() as usize].into() }
     }
 
     /// A leaf with these extents.
     #[must_use]
-    pub fn of(leaf: LeafNo, extents: &[Extent]) -> Self {
-        let mut image = Self::new(leaf);
+    pub fn of(size: LeafSize, leaf: LeafNo, extents: &[Extent]) -> Self {
+        let mut image = Self::new(size, leaf);
         extents.iter().for_each(|extent| image.put(extent, |_| ()));
         image
     }
@@ -53,10 +56,22 @@ impl LeafImage {
         self.blocks.fill(NOTHING);
     }
 
-    /// Which it is.
+    /// Blocks of the leaf.
+    #[must_use]
+    pub fn size(&self) -> LeafSize {
+        self.size
+    }
+
+    /// Number of the leaf.
     #[must_use]
     pub fn leaf(&self) -> LeafNo {
         self.leaf
+    }
+
+    /// First block of the leaf.
+    #[must_use]
+    pub fn start(&self) -> Lba {
+        self.size.start(self.leaf)
     }
 
     /// Where each block is; at [`Pba::END`] those of zeroes.
@@ -73,9 +88,8 @@ impl LeafImage {
 
     /// Puts what of an extent lies in this leaf, which is some of it, over what is there. `replaced` is told where that was.
     pub fn put(&mut self, extent: &Extent, mut replaced: impl FnMut(Pba)) {
-        let start = self.leaf.start();
-        let from = extent.lba.max(start);
-        let to = extent.end().min(start + u64::from(LEAF_BLOCKS));
+        let Range { start, end } = self.size.range(self.leaf);
+        let (from, to) = (extent.lba.max(start), extent.end().min(end));
         let first = (from - start) as usize;
         let skipped = (from - extent.lba) as u32;
         for (offset, block) in (skipped..).zip(&mut self.blocks[first..(to - start) as usize]) {
@@ -107,7 +121,6 @@ impl LeafImage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dm::stl::Lba;
     use crate::dm::stl::map::{Pending, Source, Span};
     use crate::random::Rng;
 
@@ -115,7 +128,7 @@ mod tests {
     fn extents(image: &LeafImage) -> Vec<Extent> {
         let extent = |row: Row<'_>| {
             let checksums: Vec<Checksum> = row.blocks.iter().map(|block| block.1).collect();
-            Extent::at(image.leaf().start() + u64::from(row.first), row.place(), &checksums)
+            Extent::at(image.start() + u64::from(row.first), row.place(), &checksums)
         };
         image.rows().map(extent).collect()
     }
@@ -123,12 +136,13 @@ mod tests {
     #[test]
     fn an_image_has_what_was_put_last_and_says_what_it_replaced() {
         let mut rng = Rng::new(3);
-        let (from, to) = (LeafNo(2).start(), LeafNo(3).start());
+        let size = LeafSize::default();
+        let Range { start: from, end: to } = size.range(LeafNo(2));
         for _ in 0..20 {
-            let (mut image, mut pending) = (LeafImage::new(LeafNo(2)), Pending::default());
+            let (mut image, mut pending) = (LeafImage::new(size, LeafNo(2)), Pending::default());
             let (mut placed, mut gone) = (0, 0);
             for step in 0..60_u64 {
-                let lba = from.0 - 20 + rng.below(u64::from(LEAF_BLOCKS) + 10);
+                let lba = from.0 - 20 + rng.below(u64::from(size.blocks()) + 10);
                 let blocks = 1 + rng.below(30) as u32;
                 let sums: Vec<Checksum> = (0..blocks).map(Checksum).collect();
                 let extent = match rng.below(3) {
@@ -160,7 +174,7 @@ mod tests {
 
     #[test]
     fn blocks_in_a_row_are_one_extent() {
-        let mut image = LeafImage::new(LeafNo(0));
+        let mut image = LeafImage::new(LeafSize::default(), LeafNo(0));
         let sums = [1, 2, 3].map(Checksum);
         image.put(&Extent::at(Lba(5), Pba(50), &sums[..2]), |_| ());
         image.put_row(7, Pba(52), &sums[2..]);

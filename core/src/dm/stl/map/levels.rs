@@ -1,7 +1,9 @@
 //! The whole map: the first level that knows a block decides.
 
+use core::ops::Range;
+
 use super::node::{Node, NodeCache, extent_with};
-use super::{Extent, LeafNo, Live, Pending, RunIndex, RunNo, RunSet, Span};
+use super::{Extent, LeafNo, LeafSize, Live, Pending, RunIndex, RunNo, RunSet, Span};
 use crate::dm::stl::format::{LeafRow, PageRow, Piece};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
@@ -58,6 +60,8 @@ pub struct Map {
     pub index: RunIndex,
     /// The runs, the oldest first.
     pub runs: Vec<Run>,
+    /// Blocks of a leaf.
+    pub leaf_size: LeafSize,
     /// Leaf by leaf.
     pub leaves: Vec<LeafRow>,
     /// Nodes in memory.
@@ -67,16 +71,16 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty map of `blocks`, which keeps so many extents of nodes in memory.
+    /// An empty map of `blocks`, with at most `cached` extents of nodes in memory.
     #[must_use]
-    pub fn new(blocks: u64, cached: usize) -> Self {
-        let leaves = blocks.div_ceil(super::LEAF_BLOCKS.into()) as usize;
+    pub fn new(blocks: u64, leaf_size: LeafSize, cached: usize) -> Self {
         Self {
+            leaf_size,
             pending: Pending::default(),
             frozen: None,
             index: RunIndex::default(),
             runs: Vec::new(),
-            leaves: vec![LeafRow::default(); leaves],
+            leaves: vec![LeafRow::default(); leaf_size.leaves(blocks)],
             cache: NodeCache::new(cached),
             live: Live::default(),
         }
@@ -112,7 +116,7 @@ impl Map {
     /// Whether a level above the leaves knows a block.
     #[must_use]
     pub fn is_above_leaves(&self, lba: Lba) -> bool {
-        let (leaf, offset) = LeafNo::of(lba);
+        let (leaf, offset) = self.leaf_size.leaf_of(lba);
         self.is_above_runs(lba) || self.index.find(leaf, offset).0.is_some()
     }
 
@@ -140,7 +144,7 @@ impl Map {
     /// A node with a block, and those of its kind that lie behind it in a row, `most` at most: what they say follows what it says.
     #[must_use]
     pub fn row(&self, node: Node, lba: Lba, most: usize) -> Vec<Node> {
-        let (leaf, offset) = LeafNo::of(lba);
+        let (leaf, offset) = self.leaf_size.leaf_of(lba);
         let behind: Vec<Node> = match node {
             Node::Page(place) => {
                 let run = self.index.find(leaf, offset).0.and_then(|number| self.run(number));
@@ -167,9 +171,10 @@ impl Map {
 
     /// What is at `lba`, of what lies on the disk: runs and leaves.
     fn find_on_disk(&self, lba: Lba, end: Lba) -> (Found, Lba) {
-        let (leaf, offset) = LeafNo::of(lba);
+        let (leaf, offset) = self.leaf_size.leaf_of(lba);
         let (run, up_to) = self.index.find(leaf, offset);
-        let end = end.min(leaf.start() + u64::from(up_to));
+        let Range { start, end: end_of_leaf } = self.leaf_size.range(leaf);
+        let end = end.min(end_of_leaf).min(start + u64::from(up_to));
         let node = match run {
             Some(number) => self.run(number).and_then(|run| run.page(lba)).map(Node::Page),
             None => match self.leaves[leaf.0 as usize] {

@@ -17,7 +17,7 @@ mod run_index;
 
 pub use extent::{Checksums, Extent, Source, Span};
 pub use image::{LeafImage, Row};
-pub use leaf::{LEAF_BLOCKS, LeafNo};
+pub use leaf::{LeafNo, LeafSize};
 pub use levels::{Found, Map, Run, pages_from};
 pub use live::{Bitmap, Live};
 pub use node::{Node, NodeCache};

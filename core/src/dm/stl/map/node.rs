@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 
-use super::{Extent, LeafNo};
+use super::{Extent, LeafNo, LeafSize};
 use crate::dm::stl::format::{LeafRow, PageError, decode_leaf, decode_page};
 use crate::dm::stl::{Lba, Pba};
 use crate::prelude::*;
@@ -36,14 +36,14 @@ impl Node {
         }
     }
 
-    /// The extents in it.
+    /// Extents in the node, of a volume with leaves of this size.
     ///
     /// # Errors
     /// What is wrong with its bytes.
-    pub fn decode(self, bytes: &[u8]) -> Result<Vec<Extent>, String> {
+    pub fn decode(self, size: LeafSize, bytes: &[u8]) -> Result<Vec<Extent>, String> {
         match self {
             Self::Page(place) => decode_page(place, bytes).map_err(|error: PageError| error.to_string()),
-            Self::Leaf(leaf, row) => decode_leaf(leaf, row.place, bytes).map_err(|error| error.to_string()),
+            Self::Leaf(leaf, row) => decode_leaf((size, leaf), row.place, bytes).map_err(|error| error.to_string()),
         }
     }
 }

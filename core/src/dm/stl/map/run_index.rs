@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::leaf::{LEAF_BLOCKS, LeafNo};
+use super::leaf::{LeafNo, LeafSize};
 use crate::prelude::*;
 
 /// A run, among those that there are at one time.
@@ -102,10 +102,10 @@ impl RunIndex {
         self.bytes + self.forgotten
     }
 
-    /// The run that has a block, if one has; and up to where in the leaf that is so.
+    /// The run that has a block, if one has; and up to where in the leaf that is so, which may be beyond its end if no run has any.
     #[must_use]
     pub fn find(&self, leaf: LeafNo, offset: u32) -> (Option<RunNo>, u32) {
-        let Some(row) = self.rows.get(leaf.0 as usize) else { return (None, LEAF_BLOCKS) };
+        let Some(row) = self.rows.get(leaf.0 as usize) else { return (None, LeafSize::MAX_BLOCKS) };
         for held in row.near(offset) {
             if offset < held.blocks.start {
                 return (None, held.blocks.start);
@@ -114,7 +114,7 @@ impl RunIndex {
                 return (Some(held.run), held.blocks.end);
             }
         }
-        (None, LEAF_BLOCKS)
+        (None, LeafSize::MAX_BLOCKS)
     }
 
     /// What runs have of a leaf, in order.
@@ -217,7 +217,7 @@ impl Writer {
 }
 
 // All of them can be said in 16 bits: an entry of one block takes three bytes, and less for each block if it has more.
-const _: () = assert!(LEAF_BLOCKS * 3 <= u16::MAX as u32);
+const _: () = assert!(LeafSize::MAX_BLOCKS * 3 <= u16::MAX as u32);
 
 impl Row {
     /// Bytes of memory beside its own.
@@ -289,7 +289,7 @@ mod tests {
         loop {
             let start = at + rng.below(most) as u32;
             let end = start + 1 + if rng.chance(1, 3) { rng.below(most) as u32 } else { 0 };
-            if end > LEAF_BLOCKS {
+            if end > LeafSize::MAX_BLOCKS {
                 return blocks;
             }
             blocks.push(start..end);
@@ -299,9 +299,9 @@ mod tests {
 
     fn check(index: &RunIndex, leaf: LeafNo, plain: &[Option<RunNo>]) {
         let mut at = 0;
-        while at < LEAF_BLOCKS {
+        while at < LeafSize::MAX_BLOCKS {
             let (found, until) = index.find(leaf, at);
-            assert!(until > at && until <= LEAF_BLOCKS);
+            assert!(until > at && until <= LeafSize::MAX_BLOCKS);
             assert!(plain[at as usize..until as usize].iter().all(|run| *run == found), "blocks {at}..{until}");
             at = until;
         }
@@ -313,7 +313,7 @@ mod tests {
         for seed in 0..30 {
             let (mut rng, mut index) = (Rng::new(seed), RunIndex::default());
             let leaf = LeafNo(rng.below(5) as u32);
-            let mut plain = vec![None; LEAF_BLOCKS as usize];
+            let mut plain = vec![None; LeafSize::MAX_BLOCKS as usize];
             for run in (0..6).map(RunNo) {
                 let most = 1 << (2 + rng.below(10));
                 let blocks = drawn(&mut rng, most);
@@ -325,7 +325,7 @@ mod tests {
             index.forget(leaf, |run| run.0 < 3);
             check(&index, leaf, &plain);
             index.forget(leaf, |_| true);
-            check(&index, leaf, &vec![None; LEAF_BLOCKS as usize]);
+            check(&index, leaf, &vec![None; LeafSize::MAX_BLOCKS as usize]);
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
     fn a_block_written_at_random_takes_two_bytes() {
         let (mut rng, mut index) = (Rng::new(7), RunIndex::default());
         for run in (0..60).map(RunNo) {
-            let mut blocks: Vec<u32> = (0..3).map(|_| rng.below(LEAF_BLOCKS.into()) as u32).collect();
+            let mut blocks: Vec<u32> = (0..3).map(|_| rng.below(LeafSize::MAX_BLOCKS.into()) as u32).collect();
             blocks.sort_unstable();
             blocks.dedup();
             index.add(LeafNo(0), run, &blocks.iter().map(|at| *at..at + 1).collect::<Vec<_>>());
@@ -347,6 +347,6 @@ mod tests {
         let mut index = RunIndex::default();
         index.forget(LeafNo(1000), |_| true);
         index.add(LeafNo(1000), RunNo(1), &[]);
-        assert_eq!((index.bytes(), index.find(LeafNo(1000), 5)), (0, (None, LEAF_BLOCKS)));
+        assert_eq!((index.bytes(), index.find(LeafNo(1000), 5)), (0, (None, LeafSize::MAX_BLOCKS)));
     }
 }

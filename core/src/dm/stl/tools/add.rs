@@ -15,7 +15,7 @@ use crate::dm::stl::format::{
     ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
 };
 use crate::dm::stl::log::Pool;
-use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::map::LeafNo;
 use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS, CreateError, Generation, Part, Pba};
 use crate::prelude::*;
@@ -179,7 +179,7 @@ impl Adding {
         let old =
             volume.space.zones().filter(|zone| volume.can_be_written(*zone)).map(|zone| volume.space.writable(zone));
         let devices = volume.space.disks.iter().flatten().count() + 1;
-        let capacity = capacity(devices, old.chain(rooms.iter().copied()), root.reserve).map_err(AddError::Device)?;
+        let capacity = capacity(devices, old.chain(rooms.iter().copied()), root.sizing()).map_err(AddError::Device)?;
         if capacity < root.capacity {
             return Err(AddError::TooShort);
         }
@@ -194,7 +194,7 @@ impl Adding {
 
     /// Rows of all zones and of all leaves.
     fn rows(&self) -> (usize, usize) {
-        (self.volume.zones.len() + self.rooms.len(), self.capacity.div_ceil(LEAF_BLOCKS.into()) as usize)
+        (self.volume.zones.len() + self.rooms.len(), self.volume.newest.root.leaf_size.leaves(self.capacity))
     }
 
     /// Where each piece of the tables goes.

@@ -1,7 +1,7 @@
 //! Making a volume of disks.
 
 use super::media::{Disk, Media, MediaError, PIECE, Progress, Spot, room_for};
-use crate::dm::stl::format::SetId;
+use crate::dm::stl::format::{SetId, Sizing};
 use crate::dm::stl::roots::ROOT_ZONES;
 use crate::dm::stl::{BLOCK_SECTORS, CreateError, Created, Part, create};
 use crate::prelude::*;
@@ -39,7 +39,7 @@ impl_error!(FormatError, Create(CreateError), Media(MediaError), |self, f| match
 pub fn plan(disks: &[Disk], options: &FormatOptions) -> Result<Created, CreateError> {
     let part = |(disk, id): (&Disk, &[u8; 16])| Part { id: *id, zones: disk.zones.clone(), sectors: disk.sectors };
     let parts: Vec<Part> = disks.iter().zip(&options.disks).map(part).collect();
-    create(options.set, &parts, options.reserve)
+    create(options.set, &parts, Sizing::with_reserve(options.reserve))
 }
 
 /// Makes the disks a volume. What they held is lost: sequential zones are emptied.

@@ -1,5 +1,7 @@
 //! Members of a volume among the disks that a tool was given, members that are missing, and the blocks that are on them.
 
+use core::ops::Range;
+
 use super::finding::Findings;
 use super::media::{Media, Spot, room_for};
 use super::volume::{RootFound, Volume};
@@ -193,8 +195,8 @@ pub fn absent(media: &mut dyn Media, volume: &Volume, tell: &mut dyn FnMut(Absen
     for leaf in (0..volume.leaves.len() as u32).map(LeafNo) {
         let (extents, is_whole) = walk.leaf(media, leaf, &mut Findings::default());
         if !is_whole {
-            let end = LeafNo(leaf.0 + 1).start().0.min(capacity);
-            add(Absent { first: leaf.start(), blocks: end - leaf.start().0, member: None });
+            let Range { start, end } = volume.leaf_size().range(leaf);
+            add(Absent { first: start, blocks: end.0.min(capacity) - start.0, member: None });
             continue;
         }
         for extent in extents.iter() {

@@ -37,7 +37,7 @@ pub use members::{Absent, Foreign, WrongMembers, absent};
 pub use memory::MemoryMedia;
 pub use rebuild::{RebuildError, RebuildOptions, Rebuilt, finish_rebuild, is_rebuilt, rebuild};
 pub use remove::{Removal, RemoveError, finish_removal, plan_removal};
-pub use salvage::{Loss, Lost, Window, read_leaf};
+pub use salvage::{Loss, Lost, Window, read_extents};
 pub use space::Space;
 pub use survey::{Stream, Survey, ZoneSeen};
 pub use volume::{FindError, RootFound, Volume};

@@ -14,8 +14,8 @@ use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, OpenZone, Piece, PieceKind, Root, ZoneRow, ZoneUse, encode_leaf,
 };
 use crate::dm::stl::log::Stream as Written;
-use crate::dm::stl::map::{LEAF_BLOCKS, LeafImage, LeafNo};
-use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Pba, ZoneIndex};
+use crate::dm::stl::map::{LeafImage, LeafNo, LeafSize};
+use crate::dm::stl::{BLOCK_BYTES, Epoch, Generation, Lba, Pba, ZoneIndex};
 use crate::prelude::*;
 
 /// What a volume becomes.
@@ -25,8 +25,8 @@ pub struct RebuildOptions {
     pub capacity: u64,
     /// Space that is kept back, in thousandths.
     pub reserve: u32,
-    /// Leaves that are gathered at a time: each takes [`Window::LEAF_BYTES`].
-    pub leaves_at_once: u32,
+    /// Blocks of the exposed disk that are gathered at a time: each takes [`Window::BYTES_OF_BLOCK`].
+    pub blocks_at_once: u64,
 }
 
 /// Why a volume was not rebuilt.
@@ -85,21 +85,24 @@ pub fn rebuild(
     options: &RebuildOptions,
     progress: Progress<'_>,
 ) -> Result<Rebuilt, RebuildError> {
-    let leaves = options.capacity.div_ceil(LEAF_BLOCKS.into()) as u32;
+    let size = leaf_size(survey);
+    let leaves = size.leaves(options.capacity) as u32;
     let survey = &without_old_map(media, survey)?;
     let (mut filling, mut lost) = (Filling::new(survey), Vec::new());
     let (mut rows, mut live) = (Vec::with_capacity(leaves as usize), vec![0_u32; survey.zones.len()]);
-    for first in (0..leaves).step_by(options.leaves_at_once.max(1) as usize) {
-        let end = leaves.min(first + options.leaves_at_once.max(1));
-        let window = Window::gather(media, survey, LeafNo(first)..LeafNo(end), &mut |_, _| ());
+    let at_once = (options.blocks_at_once / u64::from(size.blocks())).clamp(1, leaves.max(1).into()) as u32;
+    for first in (0..leaves).step_by(at_once as usize) {
+        let end = leaves.min(first + at_once);
+        let blocks = size.start(LeafNo(first))..size.start(LeafNo(end)).min(Lba(options.capacity));
+        let window = Window::gather(media, survey, blocks, &mut |_, _| ());
         lost.extend(window.torn());
         for leaf in (first..end).map(LeafNo) {
-            let extents = window.extents(leaf, options.capacity);
+            let extents = window.extents(size.range(leaf));
             for extent in &extents {
                 let place = extent.place(0).map_or(Pba(0), |(place, _)| place);
                 live[survey.space.set.zone_of(place).0.0 as usize] += extent.blocks;
             }
-            let image = LeafImage::of(leaf, &extents);
+            let image = LeafImage::of(size, leaf, &extents);
             let blocks = if extents.is_empty() { 0 } else { encode_leaf(&image, Pba(0)).len() / BLOCK_BYTES };
             let place = match blocks {
                 0 => Pba(0),
@@ -275,11 +278,17 @@ impl<'a> Filling<'a> {
             capacity: options.capacity,
             zone_blocks: self.survey.space.set.zone_blocks(),
             reserve: options.reserve,
+            leaf_size: leaf_size(self.survey),
             members: self.survey.members.clone(),
             open: self.without_pointer().collect(),
             pieces,
         }
     }
+}
+
+/// Blocks of a leaf by the newest root that is left.
+fn leaf_size(survey: &Survey) -> LeafSize {
+    survey.root.as_ref().map_or_else(LeafSize::default, |found| found.root.leaf_size)
 }
 
 fn write_roots(media: &mut dyn Media, filling: &Filling<'_>, root: &Root) -> Result<(), RebuildError> {
@@ -320,16 +329,14 @@ pub fn is_rebuilt(volume: &Volume) -> bool {
 pub fn finish_rebuild(
     media: &mut dyn Media,
     (volume, survey): (&Volume, &Survey),
-    leaves_at_once: u32,
+    blocks_at_once: u64,
 ) -> Result<Rebuilt, RebuildError> {
     let (RootFound { header, root, .. }, mut rebuilt) = (&volume.newest, Rebuilt::default());
-    let leaves = (0..volume.leaves.len() as u32).map(LeafNo).collect::<Vec<_>>();
-    for leaves in leaves.chunks(leaves_at_once.max(1) as usize) {
-        let window =
-            Window::gather(media, survey, leaves[0]..LeafNo(leaves[0].0 + leaves.len() as u32), &mut |_, _| ());
+    for first in (0..root.capacity).step_by(blocks_at_once.max(1) as usize) {
+        let blocks = Lba(first)..Lba(root.capacity.min(first.saturating_add(blocks_at_once.max(1))));
+        let window = Window::gather(media, survey, blocks.clone(), &mut |_, _| ());
         rebuilt.lost.extend(window.torn());
-        let extents = leaves.iter().flat_map(|leaf| window.extents(*leaf, root.capacity));
-        rebuilt.live += extents.map(|extent| u64::from(extent.blocks)).sum::<u64>();
+        rebuilt.live += window.extents(blocks).iter().map(|extent| u64::from(extent.blocks)).sum::<u64>();
     }
     for (member, disk) in root.members.iter().zip(&volume.space.disks) {
         let Some(disk) = disk.filter(|disk| volume.of_disks[*disk].is_none()) else { continue };

@@ -143,13 +143,13 @@ fn room_without(volume: &Volume, number: usize) -> Result<u64, CreateError> {
     let zones =
         zones.flat_map(|zones| (zones.start.0..zones.end.0).map(ZoneIndex)).filter(|zone| volume.can_be_written(*zone));
     let rooms = zones.map(|zone| volume.space.writable(zone));
-    capacity(others(volume, number).count(), rooms, volume.newest.root.reserve)
+    capacity(others(volume, number).count(), rooms, volume.newest.root.sizing())
 }
 
 /// Behind the last block from `from` on that has data; or `from`, if none has.
 fn end_of_data(media: &mut dyn Media, volume: &Volume, from: Lba, progress: Progress<'_>) -> Result<Lba, RemoveError> {
     let (mut walk, mut findings, mut end) = (Walk::new(volume), Findings::default(), from);
-    let leaves = LeafNo::of(from).0.0..volume.leaves.len() as u32;
+    let leaves = volume.leaf_size().leaf_of(from).0.0..volume.leaves.len() as u32;
     let all = u64::from(leaves.end.saturating_sub(leaves.start));
     for (done, leaf) in (1..).zip(leaves) {
         let (extents, _) = walk.leaf(media, LeafNo(leaf), &mut findings);

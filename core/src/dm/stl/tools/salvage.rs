@@ -10,7 +10,7 @@ use super::chain::Found;
 use super::media::{Media, MediaError, Progress};
 use super::survey::{Stream, Survey};
 use crate::dm::stl::format::{BatchKind, Checksum};
-use crate::dm::stl::map::{Extent, LEAF_BLOCKS, LeafNo};
+use crate::dm::stl::map::Extent;
 use crate::dm::stl::{BLOCK_BYTES, BatchNo, Lba, Pba};
 use crate::prelude::*;
 
@@ -44,23 +44,23 @@ impl Rank {
     }
 }
 
-/// The newest of the blocks of some leaves.
+/// The newest of a range of blocks of the exposed disk.
 #[derive(Clone, Debug)]
 pub struct Window {
-    first: LeafNo,
+    first: Lba,
     blocks: Vec<Newest>,
     /// Blocks whose data is not what their header says, where that can be because the power was lost.
     torn: Vec<(Lba, Newest)>,
 }
 
 impl Window {
-    /// Memory for a leaf, in bytes.
-    pub const LEAF_BYTES: usize = size_of::<Newest>() * LEAF_BLOCKS as usize;
+    /// Memory for a block of the exposed disk, in bytes.
+    pub const BYTES_OF_BLOCK: usize = size_of::<Newest>();
 
-    /// Looks for what is the newest in these leaves. Goes over the headers of all zones.
-    pub fn gather(media: &mut dyn Media, survey: &Survey, leaves: Range<LeafNo>, progress: Progress<'_>) -> Self {
-        let count = leaves.end.0.saturating_sub(leaves.start.0) as usize * LEAF_BLOCKS as usize;
-        let mut window = Self { first: leaves.start, blocks: vec![Newest::default(); count], torn: Vec::new() };
+    /// Finds the newest data of `blocks`. Goes over the headers of all zones.
+    pub fn gather(media: &mut dyn Media, survey: &Survey, blocks: Range<Lba>, progress: Progress<'_>) -> Self {
+        let count = blocks.end.0.saturating_sub(blocks.start.0) as usize;
+        let mut window = Self { first: blocks.start, blocks: vec![Newest::default(); count], torn: Vec::new() };
         let is_of_data = |stream| matches!(stream, Stream::Users | Stream::Copies);
         for zone in survey.space.zones() {
             if is_of_data(survey.zones[zone.0 as usize].stream) {
@@ -108,7 +108,7 @@ impl Window {
     }
 
     fn offer(&mut self, lba: Lba, new: Newest, torn: &[Pba]) {
-        let is_here = lba >= self.first.start() && lba - self.first.start() < self.blocks.len() as u64;
+        let is_here = lba >= self.first && lba - self.first < self.blocks.len() as u64;
         match torn.contains(&Pba(new.place - 1)) {
             true if is_here => self.torn.push((lba, new)),
             true => {}
@@ -119,7 +119,7 @@ impl Window {
     /// Blocks that would have been the newest, but are not what was written: what was there before stands in for them. They are lost, or
     /// were torn by a loss of power and never acknowledged as durable.
     pub fn torn(&self) -> impl Iterator<Item = Loss> {
-        let known = |lba: Lba| self.blocks[(lba - self.first.start()) as usize];
+        let known = |lba: Lba| self.blocks[(lba - self.first) as usize];
         let order = |newest: &Newest| (newest.number, newest.rank.record());
         let is_newer = move |(lba, torn): &&(Lba, Newest)| order(torn) > order(&known(*lba));
         let loss = |(lba, torn): &(Lba, Newest)| Loss { lba: *lba, place: Pba(torn.place - 1), why: Lost::Torn };
@@ -127,14 +127,14 @@ impl Window {
     }
 
     fn put_zeroes(&mut self, blocks: Range<Lba>, number: u64, rank: Rank) {
-        let end = self.first.start() + self.blocks.len() as u64;
-        let (from, to) = (blocks.start.max(self.first.start()), blocks.end.min(end));
+        let end = self.first + self.blocks.len() as u64;
+        let (from, to) = (blocks.start.max(self.first), blocks.end.min(end));
         let zeroes = Newest { number, rank, ..Newest::default() };
         (from.0..to.0).for_each(|lba| self.put(Lba(lba), zeroes));
     }
 
     fn put(&mut self, lba: Lba, new: Newest) {
-        let Some(at) = lba.0.checked_sub(self.first.start().0) else { return };
+        let Some(at) = lba.0.checked_sub(self.first.0) else { return };
         if let Some(known) = self.blocks.get_mut(at as usize)
             && (new.number, new.rank) >= (known.number, known.rank)
         {
@@ -142,17 +142,17 @@ impl Window {
         }
     }
 
-    /// What is in a leaf, without zeroes.
+    /// Extents with data in `blocks`, as far as this window goes.
     #[must_use]
-    pub fn extents(&self, leaf: LeafNo, capacity: u64) -> Vec<Extent> {
-        let first = (leaf.0 - self.first.0) as usize * LEAF_BLOCKS as usize;
-        let blocks = &self.blocks[first..first + LEAF_BLOCKS as usize];
-        let within = capacity.saturating_sub(leaf.start().0).min(LEAF_BLOCKS.into()) as usize;
+    pub fn extents(&self, blocks: Range<Lba>) -> Vec<Extent> {
+        let end = ((blocks.end - self.first) as usize).min(self.blocks.len());
         let (mut extents, mut at) = (Vec::new(), 0);
-        for run in blocks[..within].chunk_by(|one, next| one.place > 0 && one.place + 1 == next.place) {
+        for run in self.blocks[(blocks.start - self.first) as usize..end]
+            .chunk_by(|one, next| one.place > 0 && one.place + 1 == next.place)
+        {
             if run[0].place > 0 {
                 let checksums: Vec<Checksum> = run.iter().map(|block| block.checksum).collect();
-                extents.push(Extent::at(leaf.start() + at as u64, Pba(run[0].place - 1), &checksums));
+                extents.push(Extent::at(blocks.start + at as u64, Pba(run[0].place - 1), &checksums));
             }
             at += run.len();
         }
@@ -192,11 +192,11 @@ impl_display!(Loss, |self, f| match &self.why {
     ),
 });
 
-/// Reads the extents of a leaf into `to`, which has room for all of it. What cannot be read stays zeroes, and is told.
-pub fn read_leaf(
+/// Reads extents into `to`, which begins with block `first` of the exposed disk. What cannot be read stays zeroes, and is passed to `lost`.
+pub fn read_extents(
     media: &mut dyn Media,
     survey: &Survey,
-    (leaf, extents): (LeafNo, &[Extent]),
+    (first, extents): (Lba, &[Extent]),
     to: &mut [u8],
     lost: &mut dyn FnMut(Loss),
 ) {
@@ -211,7 +211,7 @@ pub fn read_leaf(
             };
             match block {
                 Ok(block) if Checksum::of_block(lba, &block) == checksum => {
-                    to[(lba - leaf.start()) as usize * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&block);
+                    to[(lba - first) as usize * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&block);
                 }
                 Ok(_) => lost(Loss { lba, place, why: Lost::Checksum }),
                 Err(error) => lost(Loss { lba, place, why: Lost::Unreadable(error) }),

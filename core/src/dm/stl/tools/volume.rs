@@ -13,7 +13,7 @@ use crate::dm::stl::format::{
     ZoneUse,
 };
 use crate::dm::stl::log::UsersZones;
-use crate::dm::stl::map::{LEAF_BLOCKS, LeafNo, Pending, Span};
+use crate::dm::stl::map::{LeafNo, LeafSize, Pending, Span};
 use crate::dm::stl::replay::apply_copies;
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex, stale};
@@ -113,7 +113,7 @@ impl Volume {
         tell_roots(&own, &newest, findings);
         let mut volume = Self {
             zones: vec![Some(ZoneRow::default()); space.zones().count()],
-            leaves: vec![Some(LeafRow::default()); newest.root.capacity.div_ceil(LEAF_BLOCKS.into()) as usize],
+            leaves: vec![Some(LeafRow::default()); newest.root.leaf_size.leaves(newest.root.capacity)],
             runs: Vec::new(),
             is_run_lost: false,
             pending: Pending::default(),
@@ -236,6 +236,11 @@ impl Volume {
     /// Whether something can be written to a zone some time, as far as the root knows.
     pub(super) fn can_be_written(&self, zone: ZoneIndex) -> bool {
         self.zones[zone.0 as usize].is_some_and(|row| row.used_for != ZoneUse::Dead)
+    }
+
+    /// Blocks of a leaf of the map.
+    pub fn leaf_size(&self) -> LeafSize {
+        self.newest.root.leaf_size
     }
 
     /// What the root says of when it was made.

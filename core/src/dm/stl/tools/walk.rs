@@ -1,5 +1,7 @@
 //! The whole map, leaf by leaf.
 
+use core::ops::Range;
+
 use super::finding::{Finding, Findings};
 use super::media::Media;
 use super::volume::Volume;
@@ -24,7 +26,7 @@ impl<'a> Walk<'a> {
 
     /// What the map has in a leaf; whether that is all of it. What cannot be read is told.
     pub fn leaf(&mut self, media: &mut dyn Media, leaf: LeafNo, findings: &mut Findings) -> (Pending, bool) {
-        let (from, to) = (leaf.start(), LeafNo(leaf.0 + 1).start());
+        let Range { start: from, end: to } = self.volume.leaf_size().range(leaf);
         let (mut all, mut is_whole) = (Pending::default(), true);
         match self.read_leaf(media, leaf) {
             Ok(extents) => extents.iter().for_each(|extent| all.put(extent.span())),
@@ -61,7 +63,7 @@ impl<'a> Walk<'a> {
             None => return Err(None),
         };
         self.read_node(media, Node::Leaf(leaf, row)).map_err(|why| {
-            let (lba, place) = (leaf.start(), row.place);
+            let (lba, place) = (self.volume.leaf_size().start(leaf), row.place);
             Some(Finding::Leaf { lba, place, why })
         })
     }
@@ -75,6 +77,6 @@ impl<'a> Walk<'a> {
 
     fn read_node(&self, media: &mut dyn Media, node: Node) -> Result<Vec<Extent>, String> {
         let bytes = self.volume.space.read(media, node.place(), node.blocks()).map_err(|error| error.to_string())?;
-        node.decode(&bytes)
+        node.decode(self.volume.leaf_size(), &bytes)
     }
 }
