@@ -40,6 +40,18 @@ fn the_target_keeps_its_promise_and_goes_on_or_says_why_not_where_disks_fail() {
     assert!(reports.iter().map(|report| report.cuts).sum::<u64>() > 2_000, "few cuts");
 }
 
+/// A volume of 32 MiB has one leaf of the usual size; these have many small ones.
+#[test]
+fn volumes_with_many_leaves_keep_their_promise() {
+    let drawn = |seed: &u64, what: &str| describe(*seed, Profile::Stl).contains(what);
+    let large = (100..500).filter(|seed| drawn(seed, "zones of 512 blocks"));
+    let seeds = (0..100).filter(|seed| drawn(seed, "leaves of")).chain(large);
+    let reports = pass(seeds, &SwarmOptions { one_cut_of: Some(4 * ONE_CUT_OF), ..target(true) });
+    let conditions = ["several leaves", "several tables of leaves", "a run merged in part"];
+    let times = conditions.map(|of| reports.iter().filter_map(|report| report.noted.get(of)).sum::<u64>());
+    assert!(times.iter().all(|times| *times > 2), "{conditions:?}: {times:?} times");
+}
+
 /// Bit rot, lost writes and misdirected writes: what is read is right, or an error.
 #[test]
 fn the_target_returns_no_data_that_was_not_written_where_a_disk_does() {

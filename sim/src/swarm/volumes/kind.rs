@@ -46,6 +46,12 @@ pub(super) trait Kind {
         Ok(())
     }
 
+    /// Conditions of the metadata that a report counts, so that a test can tell that they occur.
+    fn conditions(&self, drives: &mut Drives) -> Vec<&'static str> {
+        let _ = drives;
+        Vec::new()
+    }
+
     /// A number that rises with each change of the volume's metadata; `None` if nothing depends on it.
     fn version(&self, drives: &mut Drives) -> Option<u64> {
         let _ = drives;

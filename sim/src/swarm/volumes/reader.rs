@@ -23,6 +23,9 @@ impl Run<'_> {
         let removal = shared.borrow().removal;
         let read = read.and_then(|mut drives| {
             drives.used = Removal::stays(removal.as_ref(), drives.disks.len());
+            for condition in self.kind.conditions(&mut drives) {
+                shared.borrow_mut().log.note(condition);
+            }
             self.kind.read(&mut drives, &mut volume)
         });
         read.map_err(|(rule, what)| Violation { rule, at: Instant::ZERO, what: "by the format: ".to_string() + &what })

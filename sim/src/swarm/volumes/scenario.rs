@@ -101,6 +101,8 @@ pub(super) struct Scenario {
     pub branches: Branches,
     /// The longest time between two things that are done with the volume's table, where it has one.
     pub swaps: Option<Duration>,
+    /// Number of times that the leaves of the map of an `stl` volume are halved.
+    pub leaf_halvings: u32,
     /// The disk that is taken out of the volume, if that can be.
     pub leaving: Option<usize>,
 }
@@ -110,7 +112,8 @@ impl Scenario {
     pub fn draw(seed: u64, kind: &dyn Kind) -> Self {
         let mut rng = Rng::new(seed ^ 0xd312_0ed0_d312_0ed0).fork();
         let rng = &mut rng;
-        let zone_blocks = some(rng, kind.zone_blocks());
+        let drawn_blocks = some(rng, kind.zone_blocks());
+        let (zone_blocks, leaf_halvings) = kind.tables().map_or((drawn_blocks, 0), |_| draw_leaves(seed, drawn_blocks));
         let layout = kind.draw(zone_blocks, rng);
         let mut timing = Timing::draw(rng);
         if layout.is_wiped {
@@ -136,8 +139,14 @@ impl Scenario {
             faults: disks.iter().map(|disk| if sound { FaultPlan::none() } else { draw_faults(disk, rng) }).collect(),
             cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
             swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
+            leaf_halvings,
             leaving: kind.tables().and_then(|_| draw_leaving(seed, &disks)),
-            branches: if exhaustive { Branches::Every } else { Branches::OneOf(1 + ops / 20) },
+            branches: match (zone_blocks, exhaustive) {
+                // Each copies all disks.
+                (LONG_ZONE, _) => Branches::OneOf(16 + ops),
+                (_, true) => Branches::Every,
+                _ => Branches::OneOf(1 + ops / 20),
+            },
             ops,
             disks,
         };
@@ -183,6 +192,7 @@ impl Scenario {
         self.ops = choices.pin("requests", 0, self.ops);
         self.cuts = choices.pin("cuts-after", Vec::new(), self.cuts);
         self.swaps = choices.pin("swaps-within-ns", None, self.swaps);
+        self.leaf_halvings = choices.pin("leaf-halvings", 0, self.leaf_halvings);
         self.leaving = choices.pin("leaving", None, self.leaving).filter(|disk| *disk < disks);
         self
     }
@@ -264,6 +274,20 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
     let mut rng = Rng::new(seed ^ 0x5a9_57ab_1e50).fork();
     let slowest = disks[0].slowest.0;
     rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
+}
+
+/// Blocks of a zone so long that a volume with leaves of 8 blocks has several tables of leaves.
+const LONG_ZONE: u32 = 512;
+
+/// Draws the blocks of a zone and how often leaves are halved: half of all volumes have small leaves, and a few of them long zones. A separate
+/// generator draws them, so that other scenarios stay the same.
+fn draw_leaves(seed: u64, zone_blocks: u32) -> (u32, u32) {
+    let mut rng = Rng::new(seed ^ 0x01ea_f512).fork();
+    match rng.below(24) {
+        0 => (LONG_ZONE, 10),
+        1..12 => (zone_blocks, between(&mut rng, 4, 10) as u32),
+        _ => (zone_blocks, 0),
+    }
 }
 
 /// Adds a last zone that is shorter than the others to some zoned disks. A generator of its own draws them, so that other scenarios stay the same.
@@ -402,6 +426,9 @@ shingle_core::impl_display!(Scenario, |self, f| {
     }
     if let Some(disk) = self.leaving {
         write!(f, "disk {disk} leaves, ")?;
+    }
+    if self.leaf_halvings > 0 {
+        write!(f, "leaves of {} blocks, ", 8192 >> self.leaf_halvings)?;
     }
     write!(f, "{} requests, power cuts after commands {:?}, looks {:?}, ", self.ops, self.cuts, self.branches)?;
     let is_damaged = |plan: &FaultPlan| plan.rules.iter().any(|rule| rule.fault.is_damage());

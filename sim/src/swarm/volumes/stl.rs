@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::base::{add, between, some};
-use super::super::options::Over;
+use super::super::options::{BuildOver, Over};
 use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::bare;
@@ -36,23 +36,21 @@ pub(super) struct Stl {
     pub sabotage: target::Sabotage,
 }
 
-impl Stl {
-    fn over(&self) -> Over {
-        self.over.unwrap_or(Over { format, build })
-    }
-}
-
 /// Bytes of a sector.
 const SECTOR: usize = shingle_core::sector::SECTOR_BYTES as usize;
 
-/// Makes the target's volume of disks that are alone in a stack. Returns its blocks.
-fn format(stack: &mut Stack, disks: &[DeviceId], choices: &mut Choices) -> Result<u32, String> {
+/// Makes the target's volume of disks that are alone in a stack, with smaller leaves if there is room for their map. Returns its blocks.
+fn format(drives: &mut Drives, leaf_halvings: u32, choices: &mut Choices) -> Result<u32, String> {
+    let Drives { stack, disks, .. } = drives;
     let mut parts = Vec::new();
     for (number, disk) in disks.iter().enumerate() {
         parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
     }
-    let sizing = Sizing { reserve: choices.between("extra-per-mille", 30, 300) as u32, leaf_size: LeafSize::default() };
-    let created = create(SetId([0xaa; 16]), &parts, sizing).map_err(|error| error.to_string())?;
+    let reserve = choices.between("extra-per-mille", 30, 300) as u32;
+    let leaf_size = LeafSize::halved(leaf_halvings).unwrap_or_default();
+    let created = create(SetId([0xaa; 16]), &parts, Sizing { reserve, leaf_size })
+        .or_else(|_| create(SetId([0xaa; 16]), &parts, Sizing::with_reserve(reserve)))
+        .map_err(|error| error.to_string())?;
     for (disk, (sector, bytes)) in disks.iter().zip(&created.roots) {
         let most = stack.limits(*disk).max_sectors.map_or(bytes.len(), |most| most as usize * SECTOR);
         for (number, piece) in bytes.chunks(most).enumerate() {
@@ -124,13 +122,16 @@ impl Kind for Stl {
 
     fn format(&self, scenario: &Scenario, choices: &mut Choices) -> Result<(u32, Option<Media>), String> {
         let mut drives = bare(scenario, None, choices.rng())?;
-        let blocks = (self.over().format)(&mut drives.stack, &drives.disks, choices)?;
+        let blocks = match self.over {
+            Some(over) => (over.format)(&mut drives.stack, &drives.disks, choices),
+            None => format(&mut drives, scenario.leaf_halvings, choices),
+        }?;
         Ok((blocks, Some(drives.take(choices))))
     }
 
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {
         let limits: Vec<Limits> = tops.iter().map(|top| stack.limits(*top).clone()).collect();
-        let device = add(stack, (self.over().build)(tops, &limits, blocks)?)?;
+        let device = add(stack, self.over.map_or(build as BuildOver, |over| over.build)(tops, &limits, blocks)?)?;
         #[cfg(feature = "sabotage")]
         stack.with_device(device, |volume: &mut target::Stl, _| volume.sabotage(self.sabotage));
         Ok(Built { parts: Vec::new(), device, target: Some(device) })
@@ -154,6 +155,10 @@ impl Kind for Stl {
 
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
         if self.over.is_some() { Ok(()) } else { stl_reader::read(drives, volume) }
+    }
+
+    fn conditions(&self, drives: &mut Drives) -> Vec<&'static str> {
+        if self.over.is_some() { Vec::new() } else { stl_reader::conditions(drives) }
     }
 
     fn is_settled(&self, drives: &mut Drives) -> bool {

@@ -11,7 +11,7 @@ use crate::StlMedia;
 use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
-use shingle_core::dm::stl::format::ZoneUse;
+use shingle_core::dm::stl::format::{PieceKind, ZoneUse};
 use shingle_core::dm::stl::map::{Extent, LeafNo, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
 use shingle_core::dm::stl::{BLOCK_BYTES, Lba, ZoneIndex};
@@ -64,6 +64,22 @@ pub(super) fn read(drives: &mut Drives, volume: &mut Volume) -> Result<(), Broke
         volume.succeed(number, read_stamps(&Payload::Data(data)))?;
     }
     Ok(())
+}
+
+/// Conditions of the map that large volumes have.
+pub(super) fn conditions(drives: &mut Drives) -> Vec<&'static str> {
+    let Ok(mut media) = drives.stl_media() else { return Vec::new() };
+    let Ok(volume) = tools::Volume::find(&mut media, &mut Findings::default()) else { return Vec::new() };
+    let pieces = &volume.newest.root.pieces;
+    let written = volume.leaves.iter().flatten().filter(|row| row.blocks > 0).count();
+    let tables = pieces.iter().filter(|piece| piece.kind == PieceKind::Leaves).count();
+    let is_partly_merged = pieces.iter().any(|piece| piece.kind == PieceKind::Run && piece.first > LeafNo(0));
+    let conditions = [
+        ("several leaves", written > 1),
+        ("several tables of leaves", tables > 1),
+        ("a run merged in part", is_partly_merged),
+    ];
+    conditions.into_iter().filter(|(_, holds)| *holds).map(|(name, _)| name).collect()
 }
 
 /// True if the newest root that can be read covers all that is there: nothing is behind it, and no zone that may have something has anything but
