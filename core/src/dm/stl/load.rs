@@ -165,7 +165,11 @@ async fn refuse_older_copies(
             let state = shared.borrow();
             let zones = state.disks.set.zones(seen.member);
             let rows = (zones.start.0..zones.end.0).map(|zone| (ZoneIndex(zone), state.zones.rows()[zone as usize]));
-            if state.guards.gone().older_copies { Vec::new() } else { stale::witnesses(rows) }
+            if state.guards.gone().older_copies {
+                Vec::new()
+            } else {
+                stale::witnesses((&state.disks.set, &newest.root), rows)
+            }
         };
         let mut older = 0;
         for (zone, row) in rows {

@@ -170,7 +170,8 @@ impl Volume {
             let mut read = || self.space.read(media, self.space.set.start(*zone), blocks);
             self.space.pointer(*zone) == 0 || read().is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
         };
-        stale::witnesses(rows).iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER
+        let witnesses = stale::witnesses((&self.space.set, &self.newest.root), rows);
+        witnesses.iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER
     }
 
     fn read_tables(&mut self, media: &mut dyn Media, findings: &mut Findings) {
