@@ -172,6 +172,7 @@ pub struct CrashDisk {
     all_faults: u64,
     /// True if its host has written something since the power came.
     is_in_use: bool,
+    has_changed: bool,
     conduct: Conduct,
 }
 
@@ -228,9 +229,16 @@ impl CrashDisk {
             faults: vec![0; count as usize],
             all_faults: 0,
             is_in_use: false,
+            has_changed: false,
             conduct: Conduct::new(count),
             config,
         })
+    }
+
+    /// True if a command that changes the disk was carried out since the power came, or failed.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
     /// The power goes: what is left. The disk itself does not notice, so one run can be cut at many points.
@@ -304,6 +312,7 @@ impl CrashDisk {
             faults,
             all_faults,
             is_in_use: false,
+            has_changed: false,
             conduct,
         }
     }
@@ -577,6 +586,7 @@ impl CrashDisk {
             self.platter.commit_of(bio);
         }
         self.is_in_use |= bio.op == Op::Write;
+        self.has_changed |= bio.op.is_write();
         let Err(refusal) = outcome else { return Status::Ok };
         let reason = refusal.explain(&self.platter.zones, bio.sector);
         if matches!(reason, Reason::Medium) {

@@ -131,7 +131,9 @@ impl Log {
     /// What a run did that came to its end.
     pub fn report(&mut self, report: &Report) -> Report {
         let TraceSum { sum, events, text } = core::mem::take(&mut self.trace);
-        Report { ops: self.submitted, noted: self.noted.clone(), sum, events, trace: text, ..report.clone() }
+        let mut noted = report.noted.clone();
+        self.noted.iter().for_each(|(what, times)| *noted.entry(what).or_default() += times);
+        Report { ops: self.submitted, noted, sum, events, trace: text, ..report.clone() }
     }
 
     /// A run that came to this `violation`: its seed, its profile and the number of its life, and what was drawn.

@@ -52,6 +52,20 @@ fn volumes_with_many_leaves_keep_their_promise() {
     assert!(times.iter().all(|times| *times > 2), "{conditions:?}: {times:?} times");
 }
 
+/// After power cuts the volume is started with an older copy of one disk. A volume that is refused must not have been written to; the run asserts that.
+#[test]
+fn older_copies_of_disks_are_refused_after_power_cuts() {
+    let several = |seed: &u64| describe(*seed, Profile::Stl).matches("a zoned disk").count() > 1;
+    let reports = pass((0..150).filter(several), &SwarmOptions { one_cut_of: Some(2 * ONE_CUT_OF), ..target(true) });
+    let noted = |what: &str| reports.iter().filter_map(|report| report.noted.get(what)).sum::<u64>();
+    let [refused, missed] = [noted("older copy refused"), noted("older copy not noticed")];
+    println!(
+        "{refused} refused, {missed} not noticed, {} alike",
+        noted("older copy without a difference that a root names")
+    );
+    assert!(refused > 100 && missed * 10 < refused, "{refused} refused, {missed} not noticed");
+}
+
 /// Bit rot, lost writes and misdirected writes: what is read is right, or an error.
 #[test]
 fn the_target_returns_no_data_that_was_not_written_where_a_disk_does() {

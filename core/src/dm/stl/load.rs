@@ -1,5 +1,7 @@
 //! The start: the newest root, what it names, and what of the batches behind it counts.
 
+use core::ops::Range;
+
 use super::checkpoint::{checkpoint, index_extents, leaves_of_piece, reset_zone, zones_of_piece};
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
@@ -159,39 +161,89 @@ async fn refuse_older_copies(
     seen: &[Seen],
     pointers: &BTreeMap<ZoneIndex, Zone>,
 ) -> Result<(), Reason> {
-    let Batch { set, number, .. } = newest.header.batch;
+    if shared.borrow().guards.gone().older_copies {
+        return Ok(());
+    }
+    let number = newest.header.batch.number;
     for (seen, id, own) in with_older_root(newest, seen) {
-        let rows = {
-            let state = shared.borrow();
-            let zones = state.disks.set.zones(seen.member);
-            let rows = (zones.start.0..zones.end.0).map(|zone| (ZoneIndex(zone), state.zones.rows()[zone as usize]));
-            if state.guards.gone().older_copies {
-                Vec::new()
-            } else {
-                stale::witnesses((&state.disks.set, &newest.root), rows)
-            }
-        };
-        let mut older = 0;
-        for (zone, row) in rows {
-            let known = pointers.get(&zone);
-            if known.is_some_and(|known| known.cond.is_dead()) {
-                continue;
-            }
-            let start = shared.borrow().disks.set.start(zone);
-            let is_older = known.is_some_and(|known| known.written_up_to() == known.start) || {
-                let bytes = super::headers::read(shared, start, HEADER_BLOCKS.min(row.written)).await;
-                bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec()))
-            };
-            older += usize::from(is_older);
-            if older >= stale::MIN_OLDER {
-                return Err(failed(format!(
-                    "disk {id} is an older copy: its newest root is {own}, that of the volume {number}, and zone {zone} has not what was \
-                     written to it; nothing was changed: give the disk that was used last"
-                )));
-            }
+        let zones = shared.borrow().disks.set.zones(seen.member);
+        let mut zone = zone_of_older_copy(shared, newest, zones.clone(), pointers).await;
+        if zone.is_none() {
+            zone = zone_short_of_runs(shared, zones, pointers).await?;
+        }
+        if let Some(zone) = zone {
+            return Err(failed(format!(
+                "disk {id} is an older copy: its newest root is {own}, that of the volume {number}, and zone {zone} has not what was \
+                 written to it; nothing was changed: give the disk that was used last"
+            )));
         }
     }
     Ok(())
+}
+
+/// A full zone of a member that is empty or of an earlier generation than the table of zones says, if several are.
+async fn zone_of_older_copy(
+    shared: &Shared,
+    newest: &FoundRoot,
+    zones: Range<ZoneIndex>,
+    pointers: &BTreeMap<ZoneIndex, Zone>,
+) -> Option<ZoneIndex> {
+    let (set, rows) = {
+        let state = shared.borrow();
+        let rows = (zones.start.0..zones.end.0).map(|zone| (ZoneIndex(zone), state.zones.rows()[zone as usize]));
+        (newest.header.batch.set, stale::witnesses((&state.disks.set, &newest.root), rows))
+    };
+    let mut older = 0;
+    for (zone, row) in rows {
+        let known = pointers.get(&zone);
+        if known.is_some_and(|known| known.cond.is_dead()) {
+            continue;
+        }
+        let start = shared.borrow().disks.set.start(zone);
+        let is_older = known.is_some_and(|known| known.written_up_to() == known.start) || {
+            let bytes = super::headers::read(shared, start, HEADER_BLOCKS.min(row.written)).await;
+            bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec()))
+        };
+        older += usize::from(is_older);
+        if older >= stale::MIN_OLDER {
+            return Some(zone);
+        }
+    }
+    None
+}
+
+/// A zone of a member that ends before a block which a run has there, if one does.
+async fn zone_short_of_runs(
+    shared: &Shared,
+    zones: Range<ZoneIndex>,
+    pointers: &BTreeMap<ZoneIndex, Zone>,
+) -> Result<Option<ZoneIndex>, Reason> {
+    let runs = shared.borrow().map.runs.len();
+    for run in 0..runs {
+        let (number, pages) = {
+            let run = &shared.borrow().map.runs[run];
+            (run.number, run.pages.clone())
+        };
+        for page in pages {
+            let bytes = super::headers::read(shared, page.place, 1).await?.to_vec();
+            let extents = decode_page(page.place, &bytes).map_err(|error| hurt(error.to_string()))?;
+            let state = shared.borrow();
+            for extent in extents {
+                let Some((place, _)) = extent.place(0) else { continue };
+                let (zone, offset) = state.disks.set.zone_of(place);
+                let Some(known) = pointers.get(&zone).filter(|known| zones.contains(&zone) && !known.cond.is_dead())
+                else {
+                    continue;
+                };
+                let written = ((known.written_up_to() - known.start) / u64::from(BLOCK_SECTORS)) as u32;
+                let mut missing = written.saturating_sub(offset)..extent.blocks;
+                if missing.any(|block| state.map.run_of(extent.lba + u64::from(block)) == Some(number)) {
+                    return Ok(Some(zone));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Whether this is that device of the set: its own roots say where it is.

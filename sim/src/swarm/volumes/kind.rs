@@ -8,6 +8,7 @@ use super::super::options::SwarmOptions;
 use super::Media;
 use super::dmzoned::DmZoned;
 use super::drives::Drives;
+use super::older_copies::Start;
 use super::scenario::{Layout, Scenario};
 use super::stand_in::StandIn;
 use super::stl::Stl;
@@ -44,6 +45,21 @@ pub(super) trait Kind {
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
         let _ = (drives, volume);
         Ok(())
+    }
+
+    /// Starts a volume of so many blocks on `copied` disks, of which `place` is an older copy of that of `right`. Returns `None` for a volume that makes no
+    /// claims about older copies.
+    ///
+    /// # Errors
+    /// If the right disks cannot be read.
+    fn start_with_older_copy(
+        &self,
+        right: &mut Drives,
+        copied: &mut Drives,
+        (place, blocks): (usize, u32),
+    ) -> Result<Option<Start>, String> {
+        let _ = (right, copied, place, blocks);
+        Ok(None)
     }
 
     /// Conditions of the metadata that a report counts, so that a test can tell that they occur.

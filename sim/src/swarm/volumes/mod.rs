@@ -28,6 +28,7 @@ mod ledger;
 mod life;
 mod machine;
 mod mapped;
+mod older_copies;
 mod reader;
 mod removal;
 #[cfg(test)]
@@ -69,7 +70,7 @@ pub(super) fn run(seed: u64, options: &SwarmOptions, origin: &Origin) -> Result<
     let drawn = Scenario::draw(seed, &*kind);
     let scenario = drawn.pinned(&mut Choices::root(Rng::new(seed), origin, "scenario")).with(options);
     let report = Report::default();
-    Run { seed, options, origin, kind: &*kind, scenario: &scenario, report, life: 0 }.play()
+    Run { seed, options, origin, kind: &*kind, scenario: &scenario, report, earlier: None, life: 0 }.play()
 }
 
 /// What a seed draws, in words.
@@ -99,6 +100,8 @@ struct Run<'a> {
     kind: &'a dyn Kind,
     scenario: &'a Scenario,
     report: Report,
+    /// What the disks held at an earlier moment.
+    earlier: Option<Media>,
     /// The number of its life.
     life: u64,
 }
@@ -184,6 +187,9 @@ impl Run<'_> {
             let is_last = number > 1 && shared.borrow().log.left == 0 && !(is_branch && cut_at.is_some());
             let life = Life { number, cut_at, look, is_new: number == 1 && !is_branch, is_branch, is_last };
             self.life = if is_branch { self.life } else { number };
+            if !is_branch {
+                self.earlier = media.clone();
+            }
             (media, look) = match self.live(&life, media, shared, choices)? {
                 End::Cut(left) => {
                     self.count(cut_at.map_or(Loss::Power, |(_, loss)| loss));
@@ -220,6 +226,9 @@ impl Run<'_> {
         let choices = &mut self.choices_of(branch_rng(self.seed, life, at), life, (loss.name(), at));
         let mut trace = core::mem::take(&mut shared.borrow_mut().log.trace);
         self.count(loss);
+        if loss == Loss::Power {
+            self.start_with_older_copy(&media, (life, at), volume.blocks())?;
+        }
         let before = trace.text.as_ref().map_or(0, String::len);
         let what = match loss {
             Loss::Power => "the power goes",

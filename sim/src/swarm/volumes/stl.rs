@@ -11,6 +11,7 @@ use super::super::options::{BuildOver, Over};
 use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::bare;
+use super::older_copies::Start;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
 use super::stl_table::{OPTIONS, Tables};
 use super::{Media, stl_reader};
@@ -155,6 +156,23 @@ impl Kind for Stl {
 
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
         if self.over.is_some() { Ok(()) } else { stl_reader::read(drives, volume) }
+    }
+
+    fn start_with_older_copy(
+        &self,
+        right: &mut Drives,
+        copied: &mut Drives,
+        (place, blocks): (usize, u32),
+    ) -> Result<Option<Start>, String> {
+        if self.over.is_some() {
+            return Ok(None);
+        }
+        let lacking = stl_reader::lacking(right, copied, place)?;
+        let disks = copied.disks.clone();
+        let Built { device, .. } = self.build(&mut copied.stack, &disks, blocks)?;
+        let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
+        let refused = finish(&mut copied.stack, device, flush).err();
+        Ok(Some(Start { refused, lacking }))
     }
 
     fn conditions(&self, drives: &mut Drives) -> Vec<&'static str> {

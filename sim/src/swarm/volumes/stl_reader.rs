@@ -12,8 +12,8 @@ use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
 use shingle_core::dm::stl::format::{PieceKind, ZoneUse};
-use shingle_core::dm::stl::map::{Extent, LeafNo, Span};
-use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, Survey, Walk, Window};
+use shingle_core::dm::stl::map::{Extent, LeafNo, Pending, Span};
+use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, RootFound, Survey, Walk, Window};
 use shingle_core::dm::stl::{BLOCK_BYTES, Lba, ZoneIndex};
 use shingle_core::time::Instant;
 
@@ -64,6 +64,31 @@ pub(super) fn read(drives: &mut Drives, volume: &mut Volume) -> Result<(), Broke
         volume.succeed(number, read_stamps(&Payload::Data(data)))?;
     }
     Ok(())
+}
+
+/// Blocks on disk `place` that the newest root leads to, and that the copy of this disk does not have. The batches behind the root do not count, and nothing
+/// does if only that disk has the newest root.
+pub(super) fn lacking(right: &mut Drives, copied: &mut Drives, place: usize) -> Result<usize, String> {
+    let (mut right, mut copied) = (right.stl_media()?, copied.stl_media()?);
+    let mut volume = tools::Volume::find(&mut right, &mut Findings::default()).map_err(|error| error.to_string())?;
+    let newest = volume.newest.header.batch.number;
+    let has_newest = |root: &Option<RootFound>| root.as_ref().is_some_and(|root| root.header.batch.number == newest);
+    if !volume.of_disks.iter().enumerate().any(|(disk, root)| disk != place && has_newest(root)) {
+        return Ok(0);
+    }
+    volume.pending = Pending::default();
+    let mut lacking = 0;
+    for extent in extents(&mut right, &volume) {
+        for (place_of_block, _) in (0..extent.blocks).filter_map(|offset| extent.place(offset)) {
+            let spot = volume.space.spot(place_of_block).filter(|spot| spot.disk == place);
+            let Some(spot) = spot else { continue };
+            let [mut one, mut other] = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
+            let is_there = right.read(spot, &mut one).is_ok();
+            let is_same = copied.read(spot, &mut other).is_ok() && one == other;
+            lacking += usize::from(is_there && !is_same);
+        }
+    }
+    Ok(lacking)
 }
 
 /// Conditions of the map that large volumes have.

@@ -116,8 +116,14 @@ impl Map {
     /// Whether a level above the leaves knows a block.
     #[must_use]
     pub fn is_above_leaves(&self, lba: Lba) -> bool {
+        self.is_above_runs(lba) || self.run_of(lba).is_some()
+    }
+
+    /// Number by which the index knows the newest run that has a block.
+    #[must_use]
+    pub fn run_of(&self, lba: Lba) -> Option<RunNo> {
         let (leaf, offset) = self.leaf_size.leaf_of(lba);
-        self.is_above_runs(lba) || self.index.find(leaf, offset).0.is_some()
+        self.index.find(leaf, offset).0
     }
 
     /// Whether the pending set knows a block, or what a checkpoint is writing.

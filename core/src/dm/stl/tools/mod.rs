@@ -17,6 +17,7 @@ mod marks;
 mod media;
 mod members;
 mod memory;
+mod older_copies;
 mod rebuild;
 mod remove;
 mod roots;

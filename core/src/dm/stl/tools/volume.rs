@@ -16,7 +16,7 @@ use crate::dm::stl::log::UsersZones;
 use crate::dm::stl::map::{LeafNo, LeafSize, Pending, Span};
 use crate::dm::stl::replay::apply_copies;
 use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
-use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex, stale};
+use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex};
 use crate::prelude::*;
 use crate::zone::Condition;
 
@@ -156,22 +156,6 @@ impl Volume {
         let is_used =
             |row: &Option<ZoneRow>| row.is_none_or(|row| matches!(row.used_for, ZoneUse::Full | ZoneUse::Open));
         self.zones[zones.start.0 as usize..zones.end.0 as usize].iter().any(is_used)
-    }
-
-    /// True if zones of a member lack what the newest root names there.
-    fn is_older_copy(&self, media: &mut dyn Media, place: usize) -> bool {
-        let zones = self.space.set.zones(place);
-        let rows = (zones.start.0..zones.end.0).filter_map(|zone| Some((ZoneIndex(zone), self.zones[zone as usize]?)));
-        let mut is_older = |(zone, row): &(ZoneIndex, ZoneRow)| {
-            if self.space.condition(*zone).is_some_and(Condition::is_dead) {
-                return false;
-            }
-            let blocks = stale::HEADER_BLOCKS.min(row.written);
-            let mut read = || self.space.read(media, self.space.set.start(*zone), blocks);
-            self.space.pointer(*zone) == 0 || read().is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
-        };
-        let witnesses = stale::witnesses((&self.space.set, &self.newest.root), rows);
-        witnesses.iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER
     }
 
     fn read_tables(&mut self, media: &mut dyn Media, findings: &mut Findings) {

@@ -1,0 +1,72 @@
+//! Older copies of disks: one disk of a volume is replaced by a copy of itself from an earlier moment, as a clone or a restored backup would be.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::machine::bare;
+use super::{Judged, Media, Run, branch_rng};
+use crate::disk::CrashDisk;
+use crate::model::{Rule, Violation};
+use shingle_core::block::DeviceId;
+use shingle_core::random::Rng;
+use shingle_core::time::Instant;
+
+/// One out of this many power cuts is followed by a start with an older copy.
+const ONE_CUT_OF: u64 = 4;
+
+/// What a start does with an older copy of a disk.
+pub(super) struct Start {
+    /// Text of the error, if the volume is refused.
+    pub refused: Option<String>,
+    /// Blocks that the newest root names on the disk, and that the copy does not have.
+    pub lacking: usize,
+}
+
+impl Run<'_> {
+    /// Starts the volume on `media` with one disk as it was at an earlier moment, for some of the moments `(life, at)`. A start that refuses the disks
+    /// must not have written to any. The report counts what came of it.
+    pub(super) fn start_with_older_copy(&mut self, media: &Media, (life, at): (u64, u64), blocks: u32) -> Judged {
+        let mut rng = branch_rng(self.seed.rotate_left(29), life, at);
+        let is_sound = self.scenario.dead.is_empty() && self.scenario.faults.iter().all(|plan| plan.is_empty());
+        let is_drawn = rng.chance(1, ONE_CUT_OF) && is_sound && media.len() > 1 && self.scenario.leaving.is_none();
+        let Some(earlier) = self.earlier.as_ref().filter(|_| is_drawn) else { return Ok(()) };
+        let place = rng.below(media.len() as u64) as usize;
+        let mut copied = media.clone();
+        copied[place] = earlier[place].clone();
+        if rng.chance(1, 4) {
+            self.earlier = Some(media.clone());
+        }
+        let broken = |what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what };
+        let found = self.compare(media, &copied, (place, blocks), &mut rng).map_err(broken)?;
+        let Some((start, is_written)) = found else { return Ok(()) };
+        let condition = match (&start.refused, start.lacking) {
+            (Some(why), _) if is_written => {
+                let what =
+                    format!("a start with an older copy of disk {place} was refused, after it had written: {why}");
+                return Err(broken(what));
+            }
+            (Some(_), _) => "older copy refused",
+            (None, 0) => "older copy without a difference that a root names",
+            (None, _) => "older copy not noticed",
+        };
+        *self.report.noted.entry(condition).or_default() += 1;
+        Ok(())
+    }
+
+    /// Compares a start on the right disks with one on the copied ones. Also returns true if the start has written to a disk. `None` for a volume that makes
+    /// no claims about older copies.
+    fn compare(
+        &self,
+        right: &Media,
+        copied: &Media,
+        (place, blocks): (usize, u32),
+        rng: &mut Rng,
+    ) -> Result<Option<(Start, bool)>, String> {
+        let [mut right, mut copied] =
+            [bare(self.scenario, Some(right.clone()), rng)?, bare(self.scenario, Some(copied.clone()), rng)?];
+        let start = self.kind.start_with_older_copy(&mut right, &mut copied, (place, blocks))?;
+        let has_changed = |disk: &DeviceId| copied.stack.device::<CrashDisk>(*disk).is_some_and(CrashDisk::has_changed);
+        let is_written = copied.disks.iter().any(has_changed);
+        Ok(start.map(|start| (start, is_written)))
+    }
+}
