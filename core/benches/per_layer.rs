@@ -162,7 +162,7 @@ impl Load {
         let device = NullDevice::new(&config).expect("the parameters are right");
         let reported = device.zones().expect("it is zoned").zones(Sector::ZERO).collect();
         let disk = stack.add(Box::new(device)).expect("fits");
-        let part = Part { id: [1; 16], zones: reported, sectors: zones * zone_sectors };
+        let part = Part { id: [1; 16], zones: reported, sectors: zones * zone_sectors, max_active: None };
         let created = create(SetId([1; 16]), &[part], Sizing::with_reserve(50)).expect("there is room");
         let limits = stack.limits(disk).clone();
         let target = Stl::new(vec![disk], &[limits], created.sectors, Options::default());

@@ -61,7 +61,7 @@ fn disk(conventional: u8) -> Disk {
             cond: if is_conventional { Condition::NotWp } else { Condition::Empty },
         }
     };
-    Disk { sectors: ZONES * BLOCKS * 8, zones: (0..ZONES).map(zone).collect() }
+    Disk { sectors: ZONES * BLOCKS * 8, zones: (0..ZONES).map(zone).collect(), max_active: None }
 }
 
 fn write(media: &mut MemoryMedia, written: &Drawn) {

@@ -46,7 +46,11 @@ fn empty(blocks: u64) -> MemoryMedia {
         kind: ZoneKind::Sequential,
         cond: Condition::Empty,
     };
-    MemoryMedia::new(vec![Disk { sectors: 20 * u64::from(ZONE) * 8, zones: (0..20).map(zone).collect() }])
+    MemoryMedia::new(vec![Disk {
+        sectors: 20 * u64::from(ZONE) * 8,
+        zones: (0..20).map(zone).collect(),
+        max_active: None,
+    }])
 }
 
 /// The first disks and disk `number` of the others.

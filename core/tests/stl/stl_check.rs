@@ -119,7 +119,8 @@ fn a_format_that_cannot_be_changes_nothing() {
         let error = format(&mut media, &options(1, reserve), &mut |_, _| ()).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
-    let mut few = MemoryMedia::new(vec![Disk { zones: media.disks()[0].zones[..6].into(), sectors: 6 * 512 }]);
+    let mut few =
+        MemoryMedia::new(vec![Disk { zones: media.disks()[0].zones[..6].into(), sectors: 6 * 512, max_active: None }]);
     let error = format(&mut few, &options(1, 100), &mut |_, _| ()).unwrap_err().to_string();
     assert!(error.contains("6 zones can be written"), "{error}");
     assert_eq!((media.changes, few.changes), (before, 0));

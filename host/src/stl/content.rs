@@ -26,7 +26,7 @@ pub fn content(disks: &mut Disks, first: usize) -> Result<Option<String>, MediaE
 
 /// What the start of a disk says, of what is written of its first zone that can be read: behind that some disks have other bytes than zeroes.
 fn head(disks: &mut Disks, disk: usize) -> Result<Option<String>, MediaError> {
-    let Disk { sectors, zones } = &disks.disks()[disk];
+    let Disk { sectors, zones, .. } = &disks.disks()[disk];
     let readable = zones.iter().find(|zone| zone.cond != Condition::Offline);
     let (start, sectors) = match readable {
         None if !zones.is_empty() => return Ok(None),

@@ -50,7 +50,8 @@ impl<R: Reach> DeviceMedia<R> {
         for (number, limits) in all.iter().enumerate() {
             let count = limits.zones();
             let zones = if count > 0 { media.report((number, Sector::ZERO), count)? } else { Vec::new() };
-            media.disks.push(Disk { sectors: limits.capacity, zones });
+            let max_active = limits.zoned.as_ref().and_then(|zoned| zoned.max_active);
+            media.disks.push(Disk { sectors: limits.capacity, zones, max_active });
         }
         Ok(media)
     }

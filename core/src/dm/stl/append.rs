@@ -1,5 +1,6 @@
 //! Batches into open zones: where the next one goes, and what becomes of one that fails.
 
+use super::create::MIN_ACTIVE;
 use super::format::{Batch, BatchKind, MemberKind};
 use super::lanes::{Cursor, Lane, LaneNo, Lanes, Use};
 use super::log::{Opening, Place, Pool, Sealed, Stream};
@@ -26,8 +27,6 @@ pub(super) enum Room {
 
 /// Free zones that have to be left when a side lane gets one.
 const LEFT: usize = 2;
-/// Active zones that a disk has to allow beside those of side lanes: of roots, of the base lanes, of one that failed, and one for a start.
-const ACTIVE: u32 = 7;
 
 /// A batch that was sent, and where to.
 pub(super) struct Sent {
@@ -137,7 +136,7 @@ impl State {
     fn has_active_to_spare(&self, member: usize) -> bool {
         let most = self.disks.all[member].as_ref().and_then(|disk| disk.most_active);
         let aside = self.lanes.aside_in(&self.disks.set.zones(member));
-        most.is_none_or(|most| aside < most.saturating_sub(ACTIVE) as usize)
+        most.is_none_or(|most| aside < most.saturating_sub(MIN_ACTIVE) as usize)
     }
 
     /// If cleaning has no zone any more nobody waits for it.

@@ -1,8 +1,9 @@
 //! Making a volume: how large it can be, and the first roots.
 
 use super::checkpoint::encode_root;
-use super::format::{Batch, Member, MemberKind, MemberState, Root, SetId, Sizing, ZoneRow};
+use super::format::{Batch, Member, MemberKind, MemberState, OpenZone, ROOT_BLOCKS, Root, SetId, Sizing, ZoneRow};
 use super::map::LeafSize;
+use super::roots::ROOT_ZONES;
 use super::{BLOCK_BYTES, BLOCK_SECTORS, Epoch, Generation, Pba};
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -17,6 +18,8 @@ pub struct Part {
     pub zones: Vec<Zone>,
     /// Its sectors.
     pub sectors: u64,
+    /// Most active zones, if the device has a limit.
+    pub max_active: Option<u32>,
 }
 
 /// What to write where, when all zones are empty.
@@ -28,6 +31,11 @@ pub struct Created {
     pub roots: Vec<(Sector, Vec<u8>)>,
 }
 
+/// Most zones that the first root names.
+const MAX_NAMED: usize = 16;
+/// Active zones that a disk has to allow beside those of side lanes: of roots, of the base lanes, of one that failed, and one for a start.
+pub(super) const MIN_ACTIVE: u32 = 7;
+
 /// Why no volume can be made of these devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreateError {
@@ -35,8 +43,10 @@ pub enum CreateError {
     NoZones,
     /// Zones of other lengths, in sectors.
     OtherZones(u64, u64),
-    /// A zone of roots cannot be written: which device.
+    /// One of the first two zones of this device cannot be written, or is shorter than a root.
     DeadRoots(usize),
+    /// This device allows so few active zones.
+    FewActive(usize, u32),
     /// So few zones that can be written; so many are needed.
     TooFew(usize, usize),
     /// A reserve in thousandths that is out of its range.
@@ -46,7 +56,15 @@ pub enum CreateError {
 impl_error!(CreateError, |self, f| match self {
     Self::NoZones => f.write_str("a volume needs a zoned device"),
     Self::OtherZones(one, other) => write!(f, "zones of {one} and of {other} sectors: all have to be of one length"),
-    Self::DeadRoots(device) => write!(f, "the first two zones of device {device} cannot be written"),
+    Self::DeadRoots(device) => {
+        write!(
+            f,
+            "the first two zones of device {device} cannot hold roots: each has to take whole blocks of 4 KiB, {ROOT_BLOCKS} or more"
+        )
+    }
+    Self::FewActive(device, most) => {
+        write!(f, "device {device} allows {most} active zones at a time, and a volume needs {MIN_ACTIVE}")
+    }
     Self::TooFew(has, needed) => write!(f, "{has} zones can be written, and {needed} are needed"),
     Self::Reserve(found) => write!(f, "a reserve of {found} thousandths: it has to be 30 to 900"),
 });
@@ -99,12 +117,13 @@ pub fn create(set: SetId, parts: &[Part], sizing: Sizing) -> Result<Created, Cre
     }
     let zone_blocks = (zone_sectors / u64::from(BLOCK_SECTORS)) as u32;
     let rooms: Vec<Vec<u32>> = parts.iter().map(|part| rooms(part, zone_sectors)).collect();
-    if let Some(device) = rooms.iter().position(|rooms| rooms.iter().take(2).filter(|room| **room > 0).count() < 2) {
-        return Err(CreateError::DeadRoots(device));
+    for (device, (part, rooms)) in parts.iter().zip(&rooms).enumerate() {
+        check_member(device, part, rooms)?;
     }
     let capacity = capacity(parts.len(), rooms.iter().flatten().copied(), sizing)?;
     let members = members(parts, &rooms, zone_blocks);
-    let root = Root { capacity, zone_blocks, reserve, leaf_size, members, ..Root::default() };
+    let open = to_name(parts, &rooms, (&members, zone_blocks));
+    let root = Root { capacity, zone_blocks, reserve, leaf_size, members, open, ..Root::default() };
     let roots = root.members.iter().map(|member| {
         let batch = Batch {
             set,
@@ -117,6 +136,18 @@ pub fn create(set: SetId, parts: &[Part], sizing: Sizing) -> Result<Created, Cre
         (Sector(0), encode_root(&root, &[], &batch).unwrap_or_default())
     });
     Ok(Created { sectors: capacity * u64::from(BLOCK_SECTORS), roots: roots.collect() })
+}
+
+/// Checks that a device can be a member: `rooms` are the blocks that can be written in each of its zones.
+pub(super) fn check_member(device: usize, part: &Part, rooms: &[u32]) -> Result<(), CreateError> {
+    let holds_root = |room: &&u32| **room as usize >= ROOT_BLOCKS;
+    if rooms.iter().take(ROOT_ZONES as usize).filter(holds_root).count() < ROOT_ZONES as usize {
+        return Err(CreateError::DeadRoots(device));
+    }
+    match part.max_active {
+        Some(most) if most < MIN_ACTIVE => Err(CreateError::FewActive(device, most)),
+        _ => Ok(()),
+    }
 }
 
 /// Blocks of the exposed disk of a volume of so many devices, whose zones can take so many blocks.
@@ -144,7 +175,7 @@ fn zone_sectors(parts: &[Part]) -> Result<u64, CreateError> {
     lengths.find(|len| *len != first).map_or(Ok(first), |other| Err(CreateError::OtherZones(first, other)))
 }
 
-/// Blocks that can be written in each zone.
+/// Blocks that can be written in each zone; 0 of a zone whose capacity is no multiple of a block.
 pub(super) fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
     if part.zones.is_empty() {
         return vec![(zone_sectors / u64::from(BLOCK_SECTORS)) as u32; (part.sectors / zone_sectors) as usize];
@@ -152,10 +183,32 @@ pub(super) fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
     let room = |zone: &Zone| match zone.cond {
         Condition::Offline | Condition::ReadOnly => 0,
         _ if zone.len != zone_sectors => 0,
+        // It would stay active when all its blocks are written.
+        _ if !zone.capacity.is_multiple_of(BLOCK_SECTORS.into()) => 0,
         _ if zone.kind == ZoneKind::Conventional => (zone.len / u64::from(BLOCK_SECTORS)) as u32,
         _ => (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
     };
     part.zones.iter().map(room).collect()
+}
+
+/// Zones without a write pointer for the first root to name, where few zones have one: a start opens others only if a root names them.
+fn to_name(parts: &[Part], rooms: &[Vec<u32>], (members, zone_blocks): (&[Member], u32)) -> Vec<OpenZone> {
+    let of_member = |((part, rooms), member): ((&Part, &Vec<u32>), &Member)| {
+        let first = member.first;
+        let usable = rooms.iter().enumerate().skip(ROOT_ZONES as usize).filter(|(_, room)| **room > 0);
+        let zone = |(number, _): (usize, &u32)| {
+            let has_pointer = part.zones.get(number).is_some_and(|zone| zone.kind == ZoneKind::Sequential);
+            (has_pointer, first + number as u64 * u64::from(zone_blocks))
+        };
+        usable.map(zone).collect::<Vec<_>>()
+    };
+    let zones = parts.iter().zip(rooms).zip(members).flat_map(of_member);
+    let (with_pointer, without): (Vec<_>, Vec<_>) = zones.partition(|(has_pointer, _)| *has_pointer);
+    if with_pointer.len() >= MAX_NAMED {
+        return Vec::new();
+    }
+    let named = without.into_iter().take(MAX_NAMED);
+    named.map(|(_, start)| OpenZone { start, generation: Generation(0), written: 0, stream: 0 }).collect()
 }
 
 fn members(parts: &[Part], rooms: &[Vec<u32>], zone_blocks: u32) -> Vec<Member> {

@@ -119,5 +119,5 @@ fn disk(text: &str) -> Disk {
         start += zone.len;
         zone
     };
-    Disk { sectors, zones: lines.map(zone).collect() }
+    Disk { sectors, zones: lines.map(zone).collect(), max_active: None }
 }

@@ -7,7 +7,7 @@ pub mod shelf;
 use shingle_core::block::{Bio, Data, DeviceId, Event, Op, Payload, Stack, Status};
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::stl::format::SetId;
-use shingle_core::dm::stl::{Options, Part, Sizing, Stl, StlCounters, create};
+use shingle_core::dm::stl::{CreateError, Options, Part, Sizing, Stl, StlCounters, create};
 use shingle_core::plug::{PlugOptions, ZonePlug};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
@@ -71,8 +71,18 @@ impl Volume {
         disks: &[NullConfig],
         reserve: u32,
         options: Options,
-        mut wrap: impl FnMut(&mut Stack, DeviceId) -> DeviceId,
+        wrap: impl FnMut(&mut Stack, DeviceId) -> DeviceId,
     ) -> Self {
+        Self::try_over(disks, reserve, options, wrap).unwrap()
+    }
+
+    /// A volume as [`Volume::over`] makes it, if there can be one.
+    pub fn try_over(
+        disks: &[NullConfig],
+        reserve: u32,
+        options: Options,
+        mut wrap: impl FnMut(&mut Stack, DeviceId) -> DeviceId,
+    ) -> Result<Self, CreateError> {
         let mut stack = Stack::new();
         let plugged = |config: &NullConfig| {
             let leaf = stack.add(Box::new(NullDevice::new(config).unwrap())).unwrap();
@@ -84,15 +94,20 @@ impl Volume {
             }
         };
         let disks: Vec<DeviceId> = disks.iter().map(plugged).collect();
-        Self::on(stack, disks, reserve, options)
+        Self::try_on(stack, disks, reserve, options)
     }
 
     /// A new volume on these devices of a stack.
     pub fn on(stack: Stack, disks: Vec<DeviceId>, reserve: u32, options: Options) -> Self {
+        Self::try_on(stack, disks, reserve, options).unwrap()
+    }
+
+    /// A new volume on these devices of a stack, if there can be one.
+    pub fn try_on(stack: Stack, disks: Vec<DeviceId>, reserve: u32, options: Options) -> Result<Self, CreateError> {
         let mut volume = Self { rig: Rig::new(stack, DeviceId(0)), disks, blocks: 0, options, before: (0, 0) };
-        volume.format(SetId([7; 16]), reserve);
+        volume.format(SetId([7; 16]), reserve)?;
         volume.load();
-        volume
+        Ok(volume)
     }
 
     /// A volume with another identity instead of the new one, on the same disks.
@@ -102,14 +117,14 @@ impl Volume {
             self.rig.finish(disk, Bio::new(Op::ZoneResetAll, Sector::ZERO, 0, Payload::None));
         }
         self.disks.sort();
-        self.format(set, reserve);
+        self.format(set, reserve).unwrap();
         self.load();
         self
     }
 
-    fn format(&mut self, set: SetId, reserve: u32) {
+    fn format(&mut self, set: SetId, reserve: u32) -> Result<(), CreateError> {
         let parts: Vec<Part> = (0..self.disks.len()).map(|number| self.part(number)).collect();
-        let created = create(set, &parts, Sizing::with_reserve(reserve)).unwrap();
+        let created = create(set, &parts, Sizing::with_reserve(reserve))?;
         for (disk, (sector, bytes)) in self.disks.clone().into_iter().zip(created.roots) {
             let data = Data::zeroed(bytes.len());
             data.write(0, &bytes);
@@ -117,6 +132,7 @@ impl Volume {
             assert_eq!(self.rig.finish(disk, bio).status, Status::Ok);
         }
         self.blocks = created.sectors / 8;
+        Ok(())
     }
 
     fn part(&mut self, number: usize) -> Part {
@@ -128,7 +144,8 @@ impl Volume {
             Payload::Zones(zones) => zones,
             _ => vec![],
         };
-        Part { id: [number as u8 + 1; 16], zones, sectors: limits.capacity }
+        let max_active = limits.zoned.and_then(|zoned| zoned.max_active);
+        Part { id: [number as u8 + 1; 16], zones, sectors: limits.capacity, max_active }
     }
 
     /// Puts the target on the disks, in any order.

@@ -36,7 +36,7 @@ fn disk(volume: &mut Volume, device: DeviceId) -> Disk {
         Payload::Zones(zones) => zones,
         _ => vec![],
     };
-    Disk { sectors: limits.capacity, zones }
+    Disk { sectors: limits.capacity, zones, max_active: None }
 }
 
 /// Puts disks together in this order, with their content: each is taken out of a set in memory, where it has this number.

@@ -100,7 +100,7 @@ impl Bench {
             kind: if number < CONVENTIONAL { ZoneKind::Conventional } else { ZoneKind::Sequential },
             cond: if number < CONVENTIONAL { Condition::NotWp } else { Condition::Empty },
         };
-        let part = Part { id: [1; 16], zones: (0..ZONES).map(zone).collect(), sectors: ZONES * ZONE };
+        let part = Part { id: [1; 16], zones: (0..ZONES).map(zone).collect(), sectors: ZONES * ZONE, max_active: None };
         let created = create(SetId([0x51; 16]), &[part], Sizing::with_reserve(RESERVE)).map_err(text)?;
         let (sector, bytes) = created.roots.first().ok_or("there is no root")?;
         let data = Data::zeroed(bytes.len());

@@ -9,7 +9,7 @@ use super::media::{Disk, Media, MediaError, Progress, Spot, room_for};
 use super::roots::{next_life, next_root};
 use super::volume::{FindError, Volume};
 use crate::dm::stl::checkpoint::{encode_root, leaves_of_piece, zones_of_piece};
-use crate::dm::stl::create::{capacity, rooms};
+use crate::dm::stl::create::{capacity, check_member, rooms};
 use crate::dm::stl::format::{
     Batch, BatchKind, Checksum, Header, LeafRow, Life, MOST_MEMBERS, Member, MemberKind, MemberState, Piece, PieceKind,
     ROOT_BLOCKS, Root, ZoneRow, ZoneUse,
@@ -161,7 +161,7 @@ impl Adding {
         if root.members.len() >= MOST_MEMBERS {
             return Err(AddError::TooMany);
         }
-        let Some(Disk { zones, sectors }) = media.disks().last().cloned() else {
+        let Some(Disk { zones, sectors, max_active }) = media.disks().last().cloned() else {
             return Err(AddError::Device(CreateError::NoZones));
         };
         let zone_sectors = u64::from(root.zone_blocks) * u64::from(BLOCK_SECTORS);
@@ -169,13 +169,12 @@ impl Adding {
             return Err(AddError::Device(CreateError::OtherZones(zone_sectors, zone.len)));
         }
         let kind = if zones.is_empty() { MemberKind::Regular } else { MemberKind::Zoned };
-        let rooms = rooms(&Part { id, zones, sectors }, zone_sectors);
+        let part = Part { id, zones, sectors, max_active };
+        let rooms = rooms(&part, zone_sectors);
+        check_member(root.members.len(), &part, &rooms).map_err(AddError::Device)?;
         let end = |member: &Member| member.first + u64::from(member.zones) * u64::from(root.zone_blocks);
         let first = root.members.last().map_or(Pba(0), end);
         let member = Member { id, first, zones: rooms.len() as u32, kind, state: MemberState::Used };
-        if rooms.iter().take(ROOT_ZONES as usize).filter(|room| **room > 0).count() < ROOT_ZONES as usize {
-            return Err(AddError::Device(CreateError::DeadRoots(root.members.len())));
-        }
         let old =
             volume.space.zones().filter(|zone| volume.can_be_written(*zone)).map(|zone| volume.space.writable(zone));
         let devices = volume.space.disks.iter().flatten().count() + 1;

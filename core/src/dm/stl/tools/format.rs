@@ -37,7 +37,12 @@ impl_error!(FormatError, Create(CreateError), Media(MediaError), |self, f| match
 /// # Errors
 /// Why there can be none.
 pub fn plan(disks: &[Disk], options: &FormatOptions) -> Result<Created, CreateError> {
-    let part = |(disk, id): (&Disk, &[u8; 16])| Part { id: *id, zones: disk.zones.clone(), sectors: disk.sectors };
+    let part = |(disk, id): (&Disk, &[u8; 16])| Part {
+        id: *id,
+        zones: disk.zones.clone(),
+        sectors: disk.sectors,
+        max_active: disk.max_active,
+    };
     let parts: Vec<Part> = disks.iter().zip(&options.disks).map(part).collect();
     create(options.set, &parts, Sizing::with_reserve(options.reserve))
 }

@@ -11,6 +11,8 @@ pub struct Disk {
     pub sectors: u64,
     /// Its zones, with their pointers as they are now; none of a regular disk.
     pub zones: Vec<Zone>,
+    /// Most active zones, if the disk has a limit.
+    pub max_active: Option<u32>,
 }
 
 /// A block of a disk.
