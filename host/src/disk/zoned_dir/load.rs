@@ -12,7 +12,7 @@ use shingle_core::zone::{Zone, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
 use super::directory::{Directory, Lock, bytes, is_regular, parse_zone_name, zone_name};
 use super::error::{ErrorKind, ZonedDirError};
 use super::geometry_file::{self, FILE_NAME, MOST_BYTES};
-use super::presence::{Identity, Names};
+use super::presence::{FileId, Names};
 use super::shape::Shape;
 use crate::disk::files::{FilesHandle, fd, machine};
 
@@ -23,7 +23,7 @@ pub(super) struct Loaded {
     pub zones: ZonedDisk,
     pub torn: Vec<Torn>,
     /// Which file each zone has.
-    pub identities: Box<[Identity]>,
+    pub identities: Box<[FileId]>,
     pub names: Names,
 }
 
@@ -119,7 +119,7 @@ fn read_shape(directory: &Directory, file: &OwnedFd) -> Result<Shape, ZonedDirEr
 }
 
 /// Every zone's file, in order, with its size and its identity. What the geometry claims costs no memory before the files are there.
-fn find_files(directory: &Directory, shape: &Shape) -> Result<Vec<(ZoneNo, u64, Identity)>, ZonedDirError> {
+fn find_files(directory: &Directory, shape: &Shape) -> Result<Vec<(ZoneNo, u64, FileId)>, ZonedDirError> {
     let mut files = Vec::new();
     for name in directory.names()? {
         if name != FILE_NAME {
@@ -151,12 +151,7 @@ fn check_name(directory: &Directory, shape: &Shape, name: &str) -> Result<ZoneNo
 }
 
 /// Checks what a zone's file is, and returns its size and identity.
-fn check_file(
-    directory: &Directory,
-    shape: &Shape,
-    zone: ZoneNo,
-    name: &str,
-) -> Result<(u64, Identity), ZonedDirError> {
+fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) -> Result<(u64, FileId), ZonedDirError> {
     let stat: Stat = directory.stat(name).map_err(|errno| directory.io_error(name, "looking at it", errno))?;
     if !is_regular(&stat) {
         return Err(directory.error(name, ErrorKind::NotAFile));
@@ -175,7 +170,7 @@ fn check_file(
         ZoneKind::Sequential if is > most => {
             Err(directory.error(name, ErrorKind::BeyondCapacity { is, at_most: most }))
         }
-        _ => Ok((is, Identity::of(&stat))),
+        _ => Ok((is, FileId::of(&stat))),
     }
 }
 

@@ -12,14 +12,14 @@ use shingle_core::impl_display;
 use super::directory::Directory;
 use crate::disk::files::fd;
 
-/// What a file is, whatever it is called.
+/// File system and inode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileId {
     file_system: u64,
     inode: u64,
 }
 
-impl Identity {
+impl FileId {
     pub fn of(stat: &Stat) -> Self {
         Self { file_system: stat.st_dev, inode: stat.st_ino }
     }
@@ -45,12 +45,12 @@ pub(super) enum Loss {
 
 impl Loss {
     /// What a file with this `stat` has lost, or one that has none. Its size may be anything in `sizes`, both ends included.
-    pub fn find(stat: rustix::io::Result<Stat>, identity: Identity, sizes: (u64, u64)) -> Option<Self> {
+    pub fn find(stat: rustix::io::Result<Stat>, identity: FileId, sizes: (u64, u64)) -> Option<Self> {
         let is = |stat: &Stat| stat.st_size as u64;
         match stat {
             Err(Errno::NOENT) => Some(Self::Removed),
             Err(errno) => Some(Self::Unknown(errno)),
-            Ok(stat) if Identity::of(&stat) != identity => Some(Self::Replaced),
+            Ok(stat) if FileId::of(&stat) != identity => Some(Self::Replaced),
             Ok(stat) if stat.st_nlink == 0 => Some(Self::Removed),
             Ok(stat) if is(&stat) < sizes.0 || is(&stat) > sizes.1 => {
                 Some(Self::Resized { is: is(&stat), should_be: sizes.0 })

@@ -29,7 +29,7 @@ use super::error::ZonedDirError;
 use super::fd_cache::FdCache;
 use super::flush::{Flush, Next, Round};
 use super::load::load;
-use super::presence::{Identity, Names};
+use super::presence::{FileId, Names};
 use super::shape::Shape;
 use crate::disk::files::{FilesHandle, machine};
 use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
@@ -90,7 +90,7 @@ pub struct ZonedDir {
     zeroes: Zeroes,
     notices: VecDeque<String>,
     /// Which file each zone has had from the beginning.
-    identities: Box<[Identity]>,
+    identities: Box<[FileId]>,
     names: Names,
 }
 
