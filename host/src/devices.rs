@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use shingle_core::block::{Bio, DeviceId, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
-use shingle_core::mapper::{Mapper, MapperError, StateName};
-use shingle_core::multipath::Head;
+use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
+use shingle_core::multipath::{Head, PathHealth};
 use shingle_core::time::Instant;
 
 use crate::disk_identity::DiskPlace;
+use crate::extents::{Extents, OtherDisk, check_lines, check_paths};
 use crate::keys::HostKeys;
 
 /// A device of a stack that has a name.
@@ -35,12 +36,12 @@ pub struct Named {
 /// The kind of a device with several paths to one disk.
 pub const MULTIPATH: &str = "multipath";
 
-/// What a mapped device is known by.
+/// Name and UUID of a mapped device.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity<'a> {
-    /// Its name.
+pub struct MappedName<'a> {
+    /// Name.
     pub name: &'a str,
-    /// Its UUID; empty if it has none.
+    /// UUID; empty if it has none.
     pub uuid: &'a str,
 }
 
@@ -105,7 +106,7 @@ impl Devices {
         }
     }
 
-    /// Path and identity of the disk with this leaf, if it has a path.
+    /// Path and identity of the disk with this leaf.
     #[must_use]
     pub fn place(&self, leaf: DeviceId) -> Option<&DiskPlace> {
         self.places.get(&leaf)
@@ -204,13 +205,64 @@ impl Devices {
         why.with_names(&|id, f| f.write_str(&self.label(id))).to_string()
     }
 
+    /// Extents of the device called `name`; `None` if tables do not tell. `changed` has another table.
+    fn extents(&self, name: &str, changed: Option<(&str, &[TableLine])>) -> Option<Extents> {
+        let disk = |name: &str| {
+            let leaf = self.disks.0.iter().find(|disk| disk.name == name)?.leaf;
+            Some(self.places.get(&leaf)?.identity.clone())
+        };
+        let lines = |name: &str| {
+            let new = changed.filter(|(changed, _)| *changed == name).map(|(_, lines)| lines);
+            new.or_else(|| self.mapper.lines(name))
+        };
+        Extents::of(name, &disk, &lines)
+    }
+
+    /// Checks that the devices of these names lead to one disk, as far as tables tell.
+    ///
+    /// # Errors
+    /// The first one that leads to another disk.
+    pub(crate) fn check_paths(&self, paths: &[&str]) -> Result<(), OtherDisk> {
+        check_paths(paths, &|name| self.extents(name, None))
+    }
+
+    /// Names of the paths of a head that are not being removed.
+    pub(crate) fn paths_of(&self, head: DeviceId, stack: &Stack) -> Vec<String> {
+        let paths = stack.device::<Head>(head).into_iter().flat_map(Head::paths);
+        paths.filter(|path| path.health != PathHealth::Leaving).map(|path| self.label(path.device)).collect()
+    }
+
+    /// Checks `lines` as the table of `name`: the disks of its paths and members, and those of the paths of devices above it.
+    fn check_table(&self, name: &str, lines: &[TableLine], stack: &Stack) -> Result<(), MapperError> {
+        let changed = Some((name, lines));
+        let extents = |name: &str| self.extents(name, changed);
+        check_lines(lines, &extents).map_err(|error| {
+            let message = format!("the table of `{name}` is wrong: {error}");
+            MapperError { table: Some(error), ..MapperError::new(MapperErrorKind::Table, message) }
+        })?;
+        let fail = |above: &str, why: String| {
+            let message = format!("the table of `{name}` does not fit the paths of `{above}`: {why}");
+            MapperError::new(MapperErrorKind::Table, message)
+        };
+        for head in self.heads() {
+            let paths = self.paths_of(head.leaf, stack);
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            check_paths(&paths, &extents).map_err(|other| fail(&head.name, format!("{other}; {}", other.advice)))?;
+        }
+        for above in self.mapper.names().filter(|above| *above != name) {
+            let lines = self.mapper.lines(above).unwrap_or_default();
+            check_lines(lines, &extents).map_err(|error| fail(above, error.message))?;
+        }
+        Ok(())
+    }
+
     /// Makes a mapped device and lets bios in; after an error there is none.
     ///
     /// # Errors
     /// If the name or the UUID is taken, or the table is wrong.
     pub fn make(
         &mut self,
-        Identity { name, uuid }: Identity<'_>,
+        MappedName { name, uuid }: MappedName<'_>,
         lines: Vec<TableLine>,
         read_only: bool,
         (stack, now): (&mut Stack, Instant),
@@ -240,7 +292,19 @@ impl Devices {
         read_only: bool,
         stack: &mut Stack,
     ) -> Result<(), MapperError> {
+        self.check_table(name, &lines, stack)?;
         self.mapper.load(name, lines, read_only, (stack, &self.disks))
+    }
+
+    /// Begins to let bios in again; with an inactive table, through that.
+    ///
+    /// # Errors
+    /// As [`Mapper::resume`], or if the inactive table no longer leads paths to one disk.
+    pub fn resume(&mut self, name: &str, noflush: bool, stack: &mut Stack) -> Result<Ticket, MapperError> {
+        if let Some(lines) = self.mapper.inactive_lines(name) {
+            self.check_table(name, lines, stack)?;
+        }
+        self.mapper.resume(name, noflush, stack)
     }
 
     /// Loads a table on which everything fails.

@@ -61,7 +61,8 @@ impl Below {
         if disk.kind == MULTIPATH {
             return shard.stack.below(disk.leaf).iter().for_each(|path| self.add(shard, *path, is_member));
         }
-        let Some(place) = shard.devices.place(disk.leaf) else { return };
+        let place = shard.devices.place(disk.leaf).filter(|place| place.path.is_some());
+        let Some(place) = place else { return };
         if !is_member && !self.identity.parts.contains(&place.identity.to_string()) {
             self.identity.parts.push(place.identity.to_string());
         }

@@ -10,7 +10,7 @@
 //! - [`service_manager`]: what systemd is told, hands over and keeps.
 //! - [`patience`]: with what a killed process has not let go of yet.
 //! - [`disk`]: real disks as devices of a stack.
-//! - [`disk_identity`]: what tells a disk from another one in the same place.
+//! - [`disk_identity`]: identity of a disk, by which paths, members and block devices are compared.
 //! - [`backend`]: the kinds of disk that a stack file may have.
 //! - [`dmz`]: dm-zoned's disks, for those who make and mend them.
 //! - [`stl`]: the disks of an `stl` volume, for those who make and check it.
@@ -37,6 +37,7 @@ pub mod disk_identity;
 pub mod dmz;
 pub mod events;
 mod export_identity;
+mod extents;
 mod failovers;
 pub mod fields;
 pub mod helper;

@@ -100,6 +100,13 @@ impl Mapper {
         device.tables().next().map(|table| table.lines.as_slice())
     }
 
+    /// Lines of the inactive table of a device.
+    #[must_use]
+    pub fn inactive_lines(&self, name: &str) -> Option<&[TableLine]> {
+        let device = &self.devices[self.index.place(name)?];
+        device.inactive.as_ref().map(|table| table.lines.as_slice())
+    }
+
     /// The names of all devices, in the order in which they were made.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.devices.iter().map(|device| device.name.as_str())

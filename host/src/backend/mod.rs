@@ -92,12 +92,6 @@ pub trait BackEnd: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// What it is called by whichever way it is reached: two with the same name are two ways to one disk. `None`: it is
-    /// another one than all others.
-    fn identity(&self) -> Option<String> {
-        self.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string())
-    }
-
     /// The lines of a stack file that make it, of this kind, where it is; empty if it has no path.
     fn lines(&self, kind: &BackEndType) -> String {
         self.path().map_or(String::new(), |path| format!("type = \"{}\"\npath = {:?}\n", kind.name, absolute(path)))

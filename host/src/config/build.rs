@@ -10,7 +10,7 @@ use shingle_core::time::Instant;
 use super::head::add_head;
 use super::plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
 use crate::backend::BackEndError;
-use crate::devices::{Devices, Identity, Named};
+use crate::devices::{Devices, MappedName, Named};
 use crate::disk_identity::{DiskIdentity, DiskPlace};
 use crate::dmz::{find_length, has_own_length};
 use crate::fields::{ConfigError, Diagnostic};
@@ -33,19 +33,18 @@ pub fn build_shard(plan: &Plan, number: u32, home: &mut Shard) -> Result<(), Con
 /// Opens a disk on its shard.
 pub(crate) fn open_disk(disk: &DiskPlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     let leaf = disk.back_end.open(home).map_err(|error| no_disk(disk, error))?;
-    add_disk(disk, leaf, (&mut home.devices, &mut home.stack))?;
-    if let Some(place) = place_of(disk) {
-        home.devices.set_place(place);
-    }
-    Ok(())
+    add_disk(disk, leaf, (&mut home.devices, &mut home.stack))
 }
 
-/// Path and identity of an open disk; `None` if it has no path.
-fn place_of(disk: &DiskPlan) -> Option<DiskPlace> {
-    let path = disk.back_end.path()?;
-    let identity = DiskIdentity::of(path)?;
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    Some(DiskPlace { name: disk.name.clone(), path, identity })
+impl DiskPlan {
+    /// Reads the identity of the disk; `None` if nothing is in its path.
+    pub(super) fn identity(&self) -> Option<DiskIdentity> {
+        let identity = match self.back_end.path() {
+            Some(path) => DiskIdentity::of(path)?,
+            None => DiskIdentity::in_memory(&self.name),
+        };
+        Some(identity.with_given(self.identity.clone()))
+    }
 }
 
 /// Makes a device on its shard.
@@ -121,6 +120,10 @@ fn add_disk(
     let advice = disk.back_end.advice(policy);
     notices.iter().chain(&advice).for_each(|notice| tracing::warn!(disk = name, "{notice}"));
     devices.add_disk(Named { name, kind, device: plug.unwrap_or(leaf), leaf, plug }, disk.kind.ask);
+    if let Some(identity) = disk.identity() {
+        let path = disk.back_end.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        devices.set_place(DiskPlace { name: disk.name.clone(), path, identity });
+    }
     Ok(())
 }
 
@@ -148,7 +151,7 @@ fn make_device(
     (lines, uuid): (Vec<TableLine>, &str),
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
-    let made = devices.make(Identity { name: &device.device, uuid }, lines, false, (stack, Instant::ZERO));
+    let made = devices.make(MappedName { name: &device.device, uuid }, lines, false, (stack, Instant::ZERO));
     made.map_err(|error| Box::new(device.blame(&plan.source, &error)))?;
     if device.knobs.is_empty() {
         return Ok(());

@@ -1,9 +1,9 @@
 //! `[device.NAME]` with `paths`: several ways to one disk.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use shingle_core::block::{Limits, Stack};
-use shingle_core::dm::{TableLine, View};
 use shingle_core::multipath::{AnaState, Head, HeadError, HeadOptions, MOST_PATHS, PathConfig, PolicyKind};
 use shingle_core::plug::PlugOptions;
 use shingle_core::time::Duration;
@@ -12,7 +12,9 @@ use super::build::add_plug;
 use super::plan::{DevicePlan, DiskPlan, MadeOf};
 use super::spec::{DeviceKeys, Spec};
 use crate::devices::{Devices, MULTIPATH, Named};
-use crate::fields::{At, Diagnostic, Fields, Item};
+use crate::disk_identity::DiskIdentity;
+use crate::extents::{Extents, OtherDisk, check_lines, check_paths};
+use crate::fields::{At, Diagnostic, Fields, Item, Source};
 
 /// Several paths to one disk.
 #[derive(Clone, Debug)]
@@ -70,6 +72,15 @@ impl HeadPlan {
     /// The names of its paths.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().map(|path| path.device.value.as_str())
+    }
+
+    /// Checks that the paths of device `name` lead to one disk.
+    fn check(&self, name: &str, check: &dyn Fn(&[&str]) -> Result<(), OtherDisk>) -> Result<(), Box<Diagnostic>> {
+        check(&self.names().collect::<Vec<_>>()).map_err(|other| {
+            let place = self.paths[other.path].device.span.clone();
+            let title = format!("the paths of device `{name}` do not lead to one disk");
+            Box::new(Diagnostic::at(place, title).label(other.to_string()).help(other.advice))
+        })
     }
 
     /// Why these paths cannot be one disk.
@@ -142,11 +153,8 @@ pub(super) fn paths(spec: &Spec) -> impl Iterator<Item = (&str, &PathPlan)> {
     })
 }
 
-/// What is wrong with paths that are all there: a path belongs to one device alone, and leads where the others lead.
-pub(super) fn mistakes_of_heads(
-    (disks, devices): (&[DiskPlan], &[DevicePlan]),
-    spec: &Spec,
-) -> impl Iterator<Item = Diagnostic> {
+/// Finds paths that belong to more than one device, or that something else uses.
+pub(super) fn mistakes_of_heads(devices: &[DevicePlan], spec: &Spec) -> impl Iterator<Item = Diagnostic> {
     let all: Vec<(&str, &PathPlan)> = paths(spec).collect();
     let twice = all.iter().enumerate().filter_map(|(number, (owner, path))| {
         let (first, earlier) = all[..number].iter().find(|(_, other)| other.device.value == path.device.value)?;
@@ -165,8 +173,7 @@ pub(super) fn mistakes_of_heads(
     });
     let shared = all.iter().filter_map(|(owner, path)| other_user(owner, path, devices, spec));
     let ordered = all.iter().filter_map(|(owner, path)| ordered_below(owner, path, spec));
-    let strangers = devices.iter().filter_map(|device| stranger(device, disks, devices));
-    let mistakes: Vec<Diagnostic> = twice.chain(nested).chain(shared).chain(ordered).chain(strangers).collect();
+    let mistakes: Vec<Diagnostic> = twice.chain(nested).chain(shared).chain(ordered).collect();
     mistakes.into_iter()
 }
 
@@ -194,75 +201,27 @@ fn ordered_below(owner: &str, path: &PathPlan, spec: &Spec) -> Option<Diagnostic
     Some(Diagnostic::at(place.clone(), title).label("no effect").help(help))
 }
 
-/// A path that leads elsewhere than the first one, as far as the file tells.
-fn stranger(device: &DevicePlan, disks: &[DiskPlan], devices: &[DevicePlan]) -> Option<Diagnostic> {
-    let MadeOf::Paths(head) = &device.made_of else { return None };
-    let disk = |name: &str| disks.iter().find(|disk| disk.name == name).map(DiskPlan::identity);
+/// Paths that lead to different disks, and members of a volume that are one disk, as far as the file and the disks tell.
+pub(super) fn mistakes_of_identity(source: &Source, disks: &[DiskPlan], devices: &[DevicePlan]) -> Vec<Diagnostic> {
+    let identities: BTreeMap<&str, DiskIdentity> =
+        disks.iter().filter_map(|disk| Some((disk.name.as_str(), disk.identity()?))).collect();
+    let disk = |name: &str| identities.get(name).cloned();
     let lines = |name: &str| match &devices.iter().find(|device| device.name == name)?.made_of {
         MadeOf::Table(table) => Some(table.lines.as_slice()),
         MadeOf::Paths(_) => None,
     };
-    let end = |path: &'_ PathPlan| end_of(&path.device.value, &disk, &lines);
-    let (first, there) = head.paths.iter().find_map(|path| Some((path, end(path)?)))?;
-    let (other, elsewhere) = head.paths.iter().find_map(|path| Some((path, end(path).filter(|end| *end != there)?)))?;
-    let title = format!("the paths of device `{}` do not lead to one disk", device.name);
-    let (one, two) = (&first.device.value, &other.device.value);
-    let label = format!("`{two}` leads to {elsewhere}, and `{one}` to {there}");
-    Some(Diagnostic::at(other.device.span.clone(), title).label(label))
-}
-
-impl DiskPlan {
-    /// What the disk is called by whichever way it is reached.
-    pub(crate) fn identity(&self) -> String {
-        self.back_end.identity().unwrap_or_else(|| format!("disk `{}`", self.name))
-    }
-}
-
-/// What the parts of a device are: which disk, and where there, against where here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End(Vec<(String, i128)>);
-
-shingle_core::impl_display!(End, |self, f| {
-    let part = |(disk, shift): &(String, i128)| if *shift == 0 { disk.clone() } else { format!("{disk} {shift:+}") };
-    f.write_str(&self.0.iter().map(part).collect::<Vec<_>>().join(", "))
-});
-
-/// Targets that change nothing of what they pass on.
-const PLAIN: [&str; 5] = ["linear", "delay", "flakey", "faulty", "dust"];
-
-/// Where a name leads, by what disks are and the tables that devices have; `None` if these do not tell.
-pub(crate) fn end_of<'a>(
-    name: &str,
-    disk: &dyn Fn(&str) -> Option<String>,
-    lines: &dyn Fn(&str) -> Option<&'a [TableLine]>,
-) -> Option<End> {
-    if let Some(identity) = disk(name) {
-        return Some(End(vec![(identity, 0)]));
-    }
-    let mut all: Vec<(String, i128)> = Vec::new();
-    for line in lines(name)? {
-        let (below, start) = place_below(line)?;
-        let End(end) = end_of(&below, disk, lines)?;
-        let [(disk, shift)] = end.as_slice() else { return None };
-        let part = (disk.clone(), shift + i128::from(start) - i128::from(line.start));
-        if all.last() != Some(&part) {
-            all.push(part);
+    let extents = |name: &str| Extents::of(name, &disk, &lines);
+    let mistake = |device: &DevicePlan| match &device.made_of {
+        MadeOf::Table(table) => {
+            let error = check_lines(&table.lines, &extents).err()?;
+            Some(table.blame_table(source, &error))
         }
-    }
-    Some(End(all))
-}
-
-/// The device that a line passes bios on to as they are, and the sector there.
-fn place_below(line: &TableLine) -> Option<(String, u64)> {
-    let mut text = String::new();
-    line.write(&View { shows_keys: false, device: None }, &mut text).ok()?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let places =
-        line.target.devices().into_iter().map(|arg| Some((arg.name.clone(), words.get(arg.word + 1)?.parse().ok()?)));
-    let mut places: Vec<(String, u64)> = places.collect::<Option<_>>()?;
-    places.dedup();
-    let is_plain = PLAIN.contains(&line.kind.name) && places.len() == 1;
-    places.pop().filter(|_| is_plain)
+        MadeOf::Paths(head) => {
+            let mistake = head.check(&device.name, &|paths| check_paths(paths, &extents)).err()?;
+            Some(*mistake)
+        }
+    };
+    devices.iter().filter_map(mistake).collect()
 }
 
 /// Puts a head above its paths, with a plug above it if they are zoned: a path that a write has failed over to knows nothing of those before it.
@@ -275,6 +234,7 @@ pub(super) fn add_head(
         let title = format!("device `{name}` cannot be made");
         Box::new(Diagnostic::at(plan.place.clone(), title).label(error.to_string()))
     };
+    plan.check(name, &|paths| devices.check_paths(paths))?;
     let mut paths: Vec<(PathConfig, Limits)> = Vec::new();
     for PathPlan { device, state } in &plan.paths {
         let missing = || fail(&format!("there is no `{}`", device.value));

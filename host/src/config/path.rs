@@ -1,23 +1,15 @@
 //! Paths that are added to a device and removed while it is used.
 
-use std::collections::BTreeMap;
+use shingle_core::multipath::{AnaState, Head, PathConfig};
 
-use shingle_core::multipath::{AnaState, Head, PathConfig, PathHealth};
-
-use super::head::end_of;
 use crate::devices::{MULTIPATH, Named};
 use crate::shard::Shard;
 
-/// Adds the device called `path` to those of `head`; disks are what `identities` says.
+/// Adds the device called `path` to those of `head`.
 ///
 /// # Errors
 /// Why it is no path to that disk, or who uses it.
-pub(crate) fn add_path(
-    shard: &mut Shard,
-    head: &Named,
-    (path, state): (&str, AnaState),
-    identities: &BTreeMap<String, String>,
-) -> Result<(), String> {
+pub(crate) fn add_path(shard: &mut Shard, head: &Named, (path, state): (&str, AnaState)) -> Result<(), String> {
     let (devices, stack) = (&mut shard.devices, &mut shard.stack);
     // One that has just left may come again.
     devices.free_paths(stack);
@@ -32,8 +24,12 @@ pub(crate) fn add_path(
             head.name
         ));
     }
-    check_end(shard, head, path, identities)?;
-    let (devices, stack) = (&mut shard.devices, &mut shard.stack);
+    let mut all = devices.paths_of(head.leaf, stack);
+    all.push(path.to_owned());
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let checked = devices.check_paths(&all);
+    checked
+        .map_err(|other| format!("the paths of `{}` do not lead to one disk: {other}; {}", head.name, other.advice))?;
     let id = named.device;
     let is_kept = devices.mapper.is_reserved(id, &head.name) && !stack.below(head.leaf).contains(&id);
     if !is_kept {
@@ -52,23 +48,6 @@ pub(crate) fn add_path(
             }
             Err(format!("`{path}` does not go with the paths of `{}`: {error}", head.name))
         }
-    }
-}
-
-/// Whether a device leads where the paths of `head` lead, as far as tables tell.
-fn check_end(shard: &Shard, head: &Named, path: &str, identities: &BTreeMap<String, String>) -> Result<(), String> {
-    let (devices, stack) = (&shard.devices, &shard.stack);
-    let disk = |name: &str| identities.get(name).cloned();
-    let lines = |name: &str| devices.mapper.lines(name);
-    let paths = stack.device::<Head>(head.leaf).into_iter().flat_map(Head::paths);
-    let in_use = paths.filter(|path| path.health != PathHealth::Leaving).map(|path| devices.label(path.device));
-    let known = in_use.filter_map(|name| end_of(&name, &disk, &lines).map(|end| (name, end))).next();
-    match (end_of(path, &disk, &lines), known) {
-        (Some(elsewhere), Some((name, there))) if elsewhere != there => Err(format!(
-            "`{path}` leads to {elsewhere}, and `{name}`, a path of `{}`, to {there}: they are not one disk",
-            head.name
-        )),
-        _ => Ok(()),
     }
 }
 

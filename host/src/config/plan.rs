@@ -12,7 +12,7 @@ use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
 
 use super::build::rehearse;
-use super::head::{HeadPlan, PathPlan, mistakes_of_heads, paths};
+use super::head::{HeadPlan, PathPlan, mistakes_of_heads, mistakes_of_identity, paths};
 use super::metrics::MetricsPlan;
 use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kinds, Spec};
 use super::web::WebPlan;
@@ -59,6 +59,8 @@ pub struct DiskPlan {
     pub policy: Option<WritePolicy>,
     /// How its plug works otherwise, if it turns out to be zoned.
     pub plug: PlugOptions,
+    /// `identity`, if the file says it.
+    pub identity: Option<String>,
     /// The shard that owns it.
     pub shard: u32,
     /// The place of the words that say where it is.
@@ -260,7 +262,8 @@ impl Planner<'_> {
         }
         self.disks.extend(disks.iter().map(|disk| (disk.name.clone(), disk.shard)));
         let devices = self.devices(&spec.devices, &names);
-        self.errors.extend(mistakes_of_heads((&disks, &devices), spec));
+        self.errors.extend(mistakes_of_heads(&devices, spec));
+        self.errors.extend(mistakes_of_identity(self.source, &disks, &devices));
         let exports = spec.exports.iter().filter_map(|export| self.export(export, &names)).collect();
         (disks, devices, exports)
     }
@@ -287,7 +290,8 @@ impl Planner<'_> {
         let policy = disk.policy.as_ref().map(|at| at.value);
         let At { value: back_end, span: place } = disk.back_end.clone();
         let (name, kind, shard) = (disk.name.value.clone(), disk.kind, self.shard(disk));
-        DiskPlan { name, kind, back_end, policy, plug, shard, place, path_of: None }
+        let identity = disk.identity.clone();
+        DiskPlan { name, kind, back_end, policy, plug, identity, shard, place, path_of: None }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {

@@ -51,6 +51,8 @@ pub struct DiskSpec {
     pub queue_depth: Option<At<u32>>,
     /// `max-wait` and so on, of the `elevator` policy.
     pub elevator: ElevatorSpec,
+    /// `identity`.
+    pub identity: Option<String>,
     /// `shard`.
     pub shard: Option<At<u32>>,
 }
@@ -241,6 +243,12 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEn
     let append = fields.word("append", &[("native", Append::Native), ("emulated", Append::Emulated)]);
     let queue_depth = fields.count("queue-depth");
     let elevator = ElevatorSpec::read(fields);
+    let identity = fields.string("identity");
+    if let Some(At { span, .. }) = identity.as_ref().filter(|at| at.value.is_empty()) {
+        let help = "write any text that the other paths of the disk have as well, or leave it out";
+        fields.error(Diagnostic::at(span.clone(), "`identity` is empty").label("names no disk").help(help));
+    }
+    let identity = identity.map(|at| at.value);
     let shard = fields.count("shard");
     let Some(At { value: kind, .. }) = kind else {
         // Which keys would be right depends on the type: one mistake is enough.
@@ -248,7 +256,7 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEn
         return None;
     };
     let back_end = (kind.read)(fields)?;
-    Some(DiskSpec { name, kind, back_end, policy, append, queue_depth, elevator, shard })
+    Some(DiskSpec { name, kind, back_end, policy, append, queue_depth, elevator, identity, shard })
 }
 
 fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> {

@@ -60,9 +60,8 @@ pub(super) fn add(daemon: &DaemonState, AddPath { device, path, state }: AddPath
     if daemon.find(&path)?.is_none() {
         return Err(unknown_device(daemon, &path)?);
     }
-    let identities = daemon.plan().disks.iter().map(|disk| (disk.name.clone(), disk.identity())).collect();
     change(daemon, &device, move |shard, head| {
-        let added = add_path(shard, head, (&path, state), &identities);
+        let added = add_path(shard, head, (&path, state));
         added.map_err(|message| ControlError::new(ErrorKind::Invalid, message))
     })
 }

@@ -7,6 +7,7 @@ use shingle_core::dm::zoned::format::MediaError;
 
 use super::media::{DeviceMedia, about};
 use crate::backend;
+use crate::disk_identity::DiskIdentity;
 use crate::shard::Shard;
 
 /// What a tool is going to do.
@@ -42,10 +43,10 @@ impl Disks {
     }
 }
 
-/// Whether two paths lead to one file.
+/// True if two paths lead to one disk, or to a disk and a partition of it.
 #[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    DiskIdentity::of(one).zip(DiskIdentity::of(other)).is_some_and(|(one, other)| one.overlaps(&other))
 }
 
 pub(crate) fn open_one(path: &Path, access: Access, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, MediaError> {

@@ -54,7 +54,8 @@ impl ExportIdentity {
     /// The names and paths of its disks, for messages.
     #[must_use]
     pub fn disks_text(&self) -> String {
-        let disks = self.disks.iter().map(|disk| format!("`{}` ({})", disk.name, disk.path.display()));
+        let disks = self.disks.iter().filter_map(|disk| Some((&disk.name, disk.path.as_ref()?)));
+        let disks = disks.map(|(name, path)| format!("`{name}` ({})", path.display()));
         disks.collect::<Vec<_>>().join(", ")
     }
 }

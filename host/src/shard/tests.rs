@@ -13,7 +13,7 @@ use shingle_core::sector::Sector;
 use shingle_sys::Part;
 
 use super::*;
-use crate::devices::{Identity, Named};
+use crate::devices::{MappedName, Named};
 use crate::mailbox::MailboxError;
 
 /// Answers everything but flushes at once, and those with `flush`; `None` keeps them.
@@ -173,7 +173,7 @@ fn a_stop_suspends_mapped_devices_from_the_top_down_before_it_flushes() {
     shard.devices.add_disk(Named { name: "disk".into(), kind: "file", device, leaf: device, plug: None }, None);
     for (name, below) in [("low", "disk"), ("high", "low"), ("top", "high"), ("beside", "disk")] {
         let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
-        shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+        shard.devices.make(MappedName { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
     }
     let flushes = shard.stack.device::<Disk>(device).unwrap().flushes.clone();
     shard.stop();
@@ -200,7 +200,10 @@ fn a_stop_waits_for_what_a_removed_device_brings_to_an_end() {
         shard.devices.add_disk(Named { name: name.into(), kind: "null", device, leaf: device, plug: None }, None);
     }
     let lines = parse_table("0 1024 log-writes data log").unwrap();
-    shard.devices.make(Identity { name: "logged", uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+    shard
+        .devices
+        .make(MappedName { name: "logged", uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO))
+        .unwrap();
     shard.devices.mapper.remove("logged", false, &mut shard.stack).unwrap();
     assert!(shard.stack.has_abandoned(), "the end of the log is on its way");
     shard.stop();
@@ -226,7 +229,7 @@ fn two_disks() -> (Shard, [Arc<AtomicU32>; 2]) {
 
 fn make(shard: &mut Shard, name: &str, table: &str) {
     let lines = parse_table(table).unwrap();
-    shard.devices.make(Identity { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
+    shard.devices.make(MappedName { name, uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO)).unwrap();
 }
 
 /// Its end of the log waited at a door that was shut meanwhile, and the stop for that.
@@ -278,7 +281,7 @@ fn rounds_to_rest(towers: usize) -> usize {
         let lines = parse_table(&format!("0 1024 linear {below} 0")).unwrap();
         shard
             .devices
-            .make(Identity { name: &format!("d{n}"), uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO))
+            .make(MappedName { name: &format!("d{n}"), uuid: "" }, lines, false, (&mut shard.stack, Instant::ZERO))
             .unwrap();
     }
     shard.stop();

@@ -47,7 +47,7 @@ error: [disk.smr] has no key `pth`
   | ^^^ did you mean `path`?
   |
   = help: known keys are: type, policy, append, queue-depth, max-wait, batch-size, batch-time, \
-         hold-back, linger, merge-size, shard, direct, read-only, open-files, timeout, path";
+         hold-back, linger, merge-size, identity, shard, direct, read-only, open-files, timeout, path";
     assert_eq!(said, expected);
 }
 

@@ -124,13 +124,18 @@ fn paths_to_other_disks_or_other_places_of_one_are_refused_as_far_as_the_file_te
     let other = "[disk.e]\ntype = \"null\"\nsize = \"1MiB\"\n[device.q]\n";
     assert_says(
         &with(&format!("{other}table = \"0 2048 linear e 0\"\n[device.m]\npaths = [\"p0\", \"q\"]\n")),
-        &["toml:14:16", "do not lead to one disk", "`q` leads to disk `e`, and `p0` to disk `d`"],
+        &[
+            "toml:14:16",
+            "do not lead to one disk",
+            "`q` leads to disk `e` (memory of `e`), and `p0` to disk `d` (memory of `d`)",
+            "if both are one disk, write the same `identity = \"NAME\"` into [disk.d] and [disk.e]",
+        ],
     );
     assert_says(&with("[disk.e]\ntype = \"null\"\n[device.m]\npaths = [\"d\", \"e\"]\n"), &["do not lead to one disk"]);
     assert_says(
         "[disk.d]\ntype = \"null\"\nsize = \"1MiB\"\n[device.p]\ntable = \"0 8 linear d 0\"\n[device.q]\n\
          table = \"0 8 linear d 8\"\n[device.m]\npaths = [\"p\", \"q\"]\n",
-        &["toml:9:15", "`q` leads to disk `d` +8, and `p` to disk `d`"],
+        &["toml:9:15", "`q` leads to disk `d` +8 (", "and `p` to disk `d` (", "let all paths lead to the same sectors"],
     );
     // Two ways to write down the same sectors.
     let split =
@@ -138,6 +143,42 @@ fn paths_to_other_disks_or_other_places_of_one_are_refused_as_far_as_the_file_te
     parse(&with(&format!("[device.q]\n{split}"))).unwrap();
     // A path that is down at the start does not say where it leads.
     parse(&with("[device.q]\ntable = \"0 2048 error\"\n[device.m]\npaths = [\"q\", \"p0\"]\n")).unwrap();
+}
+
+/// The paths of one disk, or the members of a volume, in the lines of a table.
+const MULTIPATH: &str = "0 2048 multipath 0 0 1 1 round-robin 0 2 1 d 1 e 1";
+
+#[test]
+fn paths_of_a_multipath_line_have_to_lead_to_one_disk() {
+    let disk = |name: &str, keys: &str| format!("[disk.{name}]\ntype = \"null\"\nsize = \"1MiB\"\n{keys}");
+    let stack = |d: &str, e: &str| format!("{}{}[device.m]\ntable = \"{MULTIPATH}\"\n", disk("d", d), disk("e", e));
+    let expected =
+        ["toml:8:57", "`e` leads to disk `e` (memory of `e`), and `d` to disk `d` (memory of `d`)", "`identity"];
+    assert_says(&stack("", ""), &expected);
+    assert_says(&stack("identity = \"x\"\n", ""), &["`d` to disk `d` (identity \"x\")"]);
+    assert_says(&stack("identity = \"x\"\n", "identity = \"y\"\n"), &["identity \"y\""]);
+    parse(&stack("identity = \"x\"\n", "identity = \"x\"\n")).unwrap();
+}
+
+#[test]
+fn two_disks_of_one_identity_are_paths() {
+    let disks = "[disk.a]\ntype = \"null\"\nidentity = \"x\"\n[disk.b]\ntype = \"null\"\nidentity = \"x\"\n";
+    parse(&format!("{disks}[device.m]\npaths = [\"a\", \"b\"]\n")).unwrap();
+    let volume = format!("{disks}[device.v]\ntable = \"0 8 stl a b\"\n");
+    assert_says(&volume, &["`a` and `b` are one disk, disk `a` (identity \"x\"): a disk is in a volume once"]);
+    assert_says(&disks.replace("identity = \"x\"", "identity = \"\""), &["toml:3:12", "`identity` is empty"]);
+    assert_says(&disks.replace("identity", "identiy"), &["did you mean `identity`"]);
+}
+
+#[test]
+fn paths_that_leave_one_disk_at_different_sectors_are_refused() {
+    let disks = "[disk.a]\ntype = \"null\"\nsize = \"1MiB\"\n[disk.b]\ntype = \"null\"\nsize = \"1MiB\"\n";
+    let device = |name: &str, cut: u64| {
+        format!("[device.{name}]\ntable = \"\"\"\n0 {cut} linear a 0\n{cut} {} linear b {cut}\n\"\"\"\n", 1024 - cut)
+    };
+    let stack = |cut| format!("{disks}{}{}[device.m]\npaths = [\"p\", \"q\"]\n", device("p", 512), device("q", cut));
+    parse(&stack(512)).unwrap();
+    assert_says(&stack(256), &["do not lead to one disk"]);
 }
 
 #[test]

@@ -321,7 +321,11 @@ fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
     scratch.fails("path add m n", 1, &["there is no `n` on the shard of `m`"]);
     scratch.fails("path add m m", 1, &["`m` has paths itself, and is no path"]);
     scratch.fails("path add m part", 1, &["`part` does not go with the paths of `m`", "16384 sectors, and the others"]);
-    scratch.fails("path add m moved", 1, &["`moved` leads to disk `d` +8, disk `d` -32760", "they are not one disk"]);
+    scratch.fails(
+        "path add m moved",
+        1,
+        &["`moved` leads to disk `d` +8 (", "disk `d` -32760 (", "do not lead to one disk"],
+    );
     scratch.fails("path add m e", 1, &["used by clients of an export"]);
     scratch.fails("path add n z", 1, &["`z` keeps its zone writes in order itself"]);
     scratch.fails("path remove m p7", 1, &["`m` has no path `p7`", "its paths are: p0, p1"]);
@@ -342,6 +346,63 @@ fn a_path_that_leads_elsewhere_or_is_none_is_refused() {
 }
 
 /// Its users go on when the disk has grown below all paths.
+/// Two files as disks, and two paths to the first.
+const FILES: &str = "\
+[disk.a]
+type = \"file\"
+path = \"a.img\"
+[disk.b]
+type = \"file\"
+path = \"b.img\"
+[device.p]
+table = \"0 2048 linear a 0\"
+[device.q]
+table = \"0 2048 linear a 0\"
+[device.m]
+paths = [\"p\", \"q\"]
+[control]
+socket = \"control.sock\"
+";
+
+#[test]
+fn every_way_to_a_path_of_another_disk_is_refused_at_run_time() {
+    let scratch = Scratch::with_stack(FILES);
+    ["a.img", "b.img"].iter().for_each(|name| scratch.file(name, &"x".repeat(1 << 20)));
+    let daemon = scratch.up();
+    let says = ["disk `b` (file ", "disk `a` (file ", "write the same `identity = \"NAME\"` into [disk."];
+    let refused = |words: &[&str], subject: &str| {
+        let said = scratch.dm_fails(words, 1);
+        says.iter().chain([&subject]).for_each(|say| assert!(said.contains(say), "{say:?} is missing in:\n{said}"));
+    };
+    scratch.fails("path add m b", 1, &[&["the paths of `m` do not lead to one disk: `b` leads"], &says[..]].concat());
+    refused(&["load", "p", "--table", "0 2048 linear b 0"], "the table of `p` does not fit the paths of `m`");
+    let multipath = "0 2048 multipath 0 0 1 1 round-robin 0 2 1 r 1 b 1";
+    scratch.dm(&["create", "r", "--table", "0 2048 linear a 0"]);
+    refused(&["create", "x", "--table", multipath], "the table is wrong in line 1");
+    scratch.dm(&["create", "x", "--table", "0 2048 error"]);
+    refused(&["load", "x", "--table", multipath], "the table is wrong in line 1");
+    // A table that was right when it was loaded is checked again when it replaces another.
+    scratch.dm(&["create", "s", "--table", "0 2048 linear a 0"]);
+    scratch.dm(&["load", "s", "--table", "0 2048 linear b 0"]);
+    scratch.swap("x", &multipath.replace(" b ", " s "));
+    refused(&["resume", "s"], "the table of `s` does not fit the paths of `x`");
+    scratch.file("stack.toml", &FILES.replace("\"q\"]", "\"q\", \"b\"]"));
+    scratch.fails("reload", 1, &says);
+    daemon.stop();
+}
+
+#[test]
+fn disks_of_one_identity_are_paths_at_run_time() {
+    let same = |name: &str| format!("path = \"{name}.img\"\nidentity = \"x\"");
+    let stack = FILES.replace("path = \"a.img\"", &same("a")).replace("path = \"b.img\"", &same("b"));
+    let scratch = Scratch::with_stack(&stack);
+    ["a.img", "b.img"].iter().for_each(|name| scratch.file(name, &"x".repeat(1 << 20)));
+    let daemon = scratch.up();
+    scratch.ok("path add m b");
+    assert_eq!(scratch.paths("m").len(), 3);
+    daemon.stop();
+}
+
 #[test]
 fn a_device_grows_with_its_paths() {
     let scratch = Scratch::with_stack(&STACK.replace("linear d 0\"", "zero\""));

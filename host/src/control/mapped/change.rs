@@ -12,7 +12,7 @@ use super::{Found, find, lookup, wrong_table};
 use crate::control::protocol::{Answered, Clear, Create, Done, Drain, Load, MappedDevice, Message, Remove, Rename};
 use crate::control::{ControlError, ErrorKind, bad};
 use crate::daemon_state::DaemonState;
-use crate::devices::Identity;
+use crate::devices::MappedName;
 use crate::dmz::find_length;
 use crate::mailbox::{MailboxError, Reply};
 use crate::serve::Export;
@@ -40,7 +40,7 @@ pub(super) fn create(daemon: &DaemonState, request: Create, naming: &Mutex<()>) 
         let now = shard.now();
         match lines {
             Some(lines) => {
-                let identity = Identity { name: &name, uuid: &uuid };
+                let identity = MappedName { name: &name, uuid: &uuid };
                 shard.devices.make(identity, lines, read_only, (&mut shard.stack, now))?
             }
             None => shard.devices.mapper.create(&name, &uuid)?,
@@ -134,8 +134,7 @@ pub(super) fn suspend(daemon: &DaemonState, request: &Drain) -> Result<Done, Con
 }
 
 pub(in crate::control) fn resume(daemon: &DaemonState, request: &Drain) -> Result<Done, ControlError> {
-    let done =
-        drain(daemon, request, |shard, name, noflush| shard.devices.mapper.resume(name, noflush, &mut shard.stack))?;
+    let done = drain(daemon, request, |shard, name, noflush| shard.devices.resume(name, noflush, &mut shard.stack))?;
     // Exports above may consist of something else now.
     let shard = find(daemon, &request.device)?.shard;
     for export in daemon.exports.exports().iter().filter(|export| export.shard == shard) {

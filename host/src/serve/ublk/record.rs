@@ -12,7 +12,7 @@ use super::keeps::FOLDER;
 use crate::serve::ExportIdentity;
 
 /// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The record of a block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ mod tests {
 
     fn identity(parts: &[&str]) -> ExportIdentity {
         let identity = DiskIdentity::of(Path::new("/")).expect("the root has an identity");
-        let disk = DiskPlace { name: "d".into(), path: "/".into(), identity };
+        let disk = DiskPlace { name: "d".into(), path: Some("/".into()), identity };
         ExportIdentity { parts: parts.iter().map(|part| (*part).to_owned()).collect(), disks: vec![disk] }
     }
 
@@ -146,8 +146,8 @@ mod tests {
             fs::write(records.path(7), damaged).unwrap();
             assert!(records.read(7).is_err(), "{damaged:?}");
         }
-        records.write(7, &DeviceRecord { version: 2, ..record(&["a"]) }).unwrap();
-        assert_eq!(records.read(7).unwrap_err().to_string(), "version 2 is not known");
+        records.write(7, &DeviceRecord { version: 3, ..record(&["a"]) }).unwrap();
+        assert_eq!(records.read(7).unwrap_err().to_string(), "version 3 is not known");
         assert_eq!(records.all(), []);
         records.remove(7);
         assert_eq!(records.read(7).unwrap(), None);

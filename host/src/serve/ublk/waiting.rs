@@ -61,7 +61,7 @@ pub(super) fn waiting_of_others(path: &Path, own: &[u64]) -> Option<WaitingDevic
 
 /// The records of devices that lie on this disk.
 fn of_disk(mut records: Vec<(u64, DeviceRecord)>, identity: &DiskIdentity) -> Vec<(u64, DeviceRecord)> {
-    records.retain(|(_, record)| record.identity.disks.iter().any(|disk| disk.identity == *identity));
+    records.retain(|(_, record)| record.identity.disks.iter().any(|disk| disk.identity.overlaps(identity)));
     records
 }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_disk_is_found_in_the_records_by_its_identity_and_not_by_its_path() {
         let identity = |path: &str| DiskIdentity::of(Path::new(path)).expect("it is there");
-        let disk = DiskPlace { name: "d".into(), path: "/moved".into(), identity: identity("/proc") };
+        let disk = DiskPlace { name: "d".into(), path: Some("/moved".into()), identity: identity("/proc") };
         let of = ExportIdentity { parts: Vec::new(), disks: vec![disk] };
         let record = (7, DeviceRecord::new("x", Path::new("/stack"), of));
         assert_eq!(of_disk(vec![record.clone()], &identity("/proc")), std::slice::from_ref(&record));

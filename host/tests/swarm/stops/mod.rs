@@ -24,7 +24,7 @@ use shingle_core::mapper::StateName;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
-use shingle_host::devices::Identity;
+use shingle_host::devices::MappedName;
 use shingle_host::shard::Shard;
 use shingle_sim::disk::Medium;
 use shingle_sim::volume::VolumeRequest;
@@ -155,7 +155,7 @@ impl Life<'_> {
         for (name, line) in self.scene.tables() {
             let lines = shingle_core::dm::parse_table(line).map_err(|error| error.to_string())?;
             let parts = (&mut shard.stack, Instant::ZERO);
-            let made = shard.devices.make(Identity { name, uuid: "" }, lines, false, parts);
+            let made = shard.devices.make(MappedName { name, uuid: "" }, lines, false, parts);
             made.map_err(|error| format!("{name}: {error}"))?;
         }
         Ok(Stage { shard, disks, until, deaf, version })
