@@ -90,6 +90,15 @@ scsi_disk() {
     device=/dev/$(basename /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
     later patiently modprobe -r scsi_debug
 }
+# nvme_nodes SERIAL: sets $nodes to the block devices of the controllers with this serial number, of which there are two with nvme_core.multipath=N.
+nvme_nodes() {
+    local node
+    nodes=()
+    udevadm settle
+    for node in /sys/block/nvme*n*; do
+        if [ -e "$node/dev" ] && [ "$(xargs < "$node/device/serial")" = "$1" ]; then nodes+=("/dev/${node##*/}"); fi
+    done
+}
 # loop_disk FILE
 loop_disk() {
     device=$(losetup -f --show "$1")

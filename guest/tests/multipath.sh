@@ -282,3 +282,183 @@ data_is_the_same_whichever_path_it_took() {
     random_file random 8
     _compared _data
 }
+
+# --- paths are nodes of one disk
+
+# _scsi_nodes KEY=VALUE...: sets $nodes to the two nodes of scsi_debug with two hosts.
+_scsi_nodes() {
+    scsi_disk add_host=2 dev_size_mb=32 "$@"
+    local node
+    nodes=()
+    for node in /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*; do nodes+=("/dev/${node##*/}"); done
+    same "the number of nodes" 2 ${#nodes[@]}
+}
+# _disks TYPE [KEY=VALUE]: a stack with $nodes as disks, each with that line.
+_disks() {
+    cat > stack.toml <<STACK
+[disk.left]
+type = "$1"
+path = "${nodes[0]}"
+${2:-}
+[disk.right]
+type = "$1"
+path = "${nodes[1]}"
+${2:-}
+[listen]
+unix = "nbd.sock"
+[control]
+socket = "control.sock"
+STACK
+}
+# _paths POLICY LINE...: both as the device and export `both`, and these lines of the export.
+_paths() {
+    cat >> stack.toml <<STACK
+[device.both]
+paths = ["left", "right"]
+policy = "$1"
+probe = "100ms"
+[export.both]
+device = "both"
+$(printf '%s\n' "${@:2}")
+STACK
+}
+_health() {
+    shingle path list both --json --control control.sock | jq -r ".devices[0].paths[] | select(.path == \"$1\").health"
+}
+_end_daemon() {
+    kill -TERM "$daemon"
+    wait "$daemon" || grep -q "the last flush failed" log
+}
+_is() { [ "$(_health "$1")" = "$2" ]; }
+# _has_failed PATH: true after a read if the path has failed. The load may have ended on a slow machine, and a path without I/O does not fail.
+_has_failed() {
+    dd if="$device" of=/dev/null bs=16k count=1 iflag=direct status=none
+    _is "$1" failed
+}
+_sent() { shingle path list both --json --control control.sock | jq -e '[.devices[0].paths[].sent] | min > 100' > /dev/null; }
+_refused_as_other_disk() { # WORD...: what the message has to say besides
+    local word
+    refused shingle up --check stack.toml 2> refusal
+    for word in "\`right\` leads to disk \`right\` (" "and \`left\` to disk \`left\` (" "\`identity = " "$@"; do
+        grep -qF -- "$word" refusal || fail "no \"$word\" in: $(cat refusal)"
+    done
+}
+
+both_nodes_of_a_scsi_disk_are_its_paths_and_fail_over_under_io() {
+    _scsi_nodes vpd_use_hostno=0
+    _disks file
+    _paths round-robin
+    serve "$work/stack.toml"
+    later stop_daemon
+    nbd_attach 0 both
+    load_begins --filename="$device" --rw=randwrite --bs=4k --size=16m --iodepth=4 --rate_iops=400
+    mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+    local path node=0 errors
+    for path in left right; do
+        patiently _sent
+        errors=/sys/kernel/debug/scsi_debug/$(basename "$(readlink -f "/sys/block/${nodes[node]#/dev/}/device")")/error
+        # Any command fails with DID_TRANSPORT_FAILFAST.
+        echo "2 1 0xff 0xf 0 0 0 0 0" > "$errors"
+        patiently _has_failed $path
+        sleep 1
+        echo "- 2 0xff" > "$errors"
+        patiently _is $path live
+        node=$((node + 1))
+    done
+    load_ends_well
+    jq -e '[.devices[0].paths[].failovers] | min > 0' <(shingle path list both --json --control control.sock)
+    cmp <(dd if="${nodes[0]}" bs=1M iflag=direct status=none) <(dd if="${nodes[1]}" bs=1M iflag=direct status=none)
+}
+
+disks_of_different_wwids_are_no_paths_unless_the_stack_file_says_so() {
+    _scsi_nodes
+    _disks file
+    _paths round-robin
+    _refused_as_other_disk "(naa.3" ", serial number "
+    _disks file
+    printf '[device.both]\ntable = "0 65536 multipath 0 0 1 1 round-robin 0 2 1 left 1 right 1"\n' >> stack.toml
+    _refused_as_other_disk
+    _disks file 'identity = "store"'
+    _paths round-robin
+    serve "$work/stack.toml"
+    stop_daemon
+}
+
+a_partition_over_the_other_path_is_that_of_the_disk() {
+    _scsi_nodes vpd_use_hostno=0
+    echo ',8M' | sfdisk -q "${nodes[0]}"
+    blockdev --rereadpt "${nodes[1]}"
+    udevadm settle
+    local disk=("${nodes[@]}")
+    nodes=("${disk[0]}1" "${disk[1]}1")
+    _disks file
+    _paths round-robin
+    shingle up --check stack.toml
+    nodes=("${disk[0]}" "${disk[1]}1")
+    _disks file
+    _paths round-robin
+    _refused_as_other_disk "sectors 2048 to 18431 of naa.33333330000007d0"
+}
+
+a_disk_is_not_written_while_a_killed_device_waits_for_its_partition() {
+    _scsi_nodes vpd_use_hostno=0
+    printf ',8M\n,8M\n' | sfdisk -q "${nodes[0]}"
+    blockdev --rereadpt "${nodes[1]}"
+    cat > stack.toml <<STACK
+[disk.part]
+type = "file"
+path = "${nodes[0]}1"
+[export.part]
+device = "part"
+ublk = true
+STACK
+    serve_block
+    kill_daemon
+    local disk
+    for disk in "${nodes[0]}1" "${nodes[1]}1" "${nodes[@]}"; do
+        refused shingle dmz format --force "$disk" 2> refusal
+        grep -q "waits for it" refusal || fail "$disk: $(cat refusal)"
+    done
+    # The other partition is refused as well, since it is no set of dm-zoned.
+    refused shingle dmz format --force "${nodes[1]}2" 2> refusal
+    refused grep "waits for it" refusal
+    serve "$work/stack.toml"
+}
+
+# Each node has its own write pointers in the kernel, so all I/O goes to one until that fails. Writes fail over when the administrator disables a path,
+# reads when its controller is removed: no write is in flight then, which QEMU's namespace could lose when a controller shuts down.
+both_nodes_of_a_zoned_namespace_are_its_paths_and_fail_over_under_io() {
+    patiently modprobe -r nvme nvme_core
+    modprobe nvme_core multipath=N
+    modprobe nvme
+    later patiently modprobe -r nvme nvme_core
+    nvme_nodes nvme1
+    same "the number of nodes" 2 ${#nodes[@]}
+    local controller zone
+    controller=$(readlink -f "/sys/block/${nodes[0]#/dev/}/device/device")
+    later sh -c "echo 1 > /sys/bus/pci/rescan"
+    blkzone reset "${nodes[0]}"
+    _disks zoned-blk
+    _paths numa 'ublk = true'
+    serve_block
+    # The last flush of a disk that is gone fails.
+    undo=("${undo[@]/stop_daemon/_end_daemon}")
+    load_begins --filename="$device" --rw=write --zonemode=zbd --bs=16k --size=24m --iodepth=4 --rate_iops=150
+    sleep 1
+    shingle path fail both left --control control.sock
+    patiently _is left offline
+    sleep 1
+    shingle path restore both left --control control.sock
+    patiently _is left live
+    load_ends_well
+    for zone in 0 8192 16384; do
+        same "the pointer of the zone at $zone" "$(_pointer "${nodes[0]}" $zone)" "$(_pointer "${nodes[1]}" $zone)"
+    done
+    load_begins --filename="$device" --rw=read --zonemode=zbd --bs=16k --size=24m --iodepth=4 --rate_iops=150
+    sleep 1
+    echo 1 > "$controller/remove"
+    patiently _has_failed left
+    load_ends_well
+    verified --filename="$device" --rw=write --zonemode=zbd --bs=16k --offset=24m --size=12m --iodepth=4
+}
+_pointer() { blkzone report -o "$2" -c 1 "$1" | grep -o 'wptr [^ ]*'; }

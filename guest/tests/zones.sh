@@ -23,8 +23,8 @@ _differ() {
 _zns_disk() {
     modprobe nvme
     later modprobe -r nvme
-    udevadm settle
-    device=/dev/nvme0n1
+    nvme_nodes nvme0
+    device=${nodes[0]:-}
     [ -b "$device" ] || skip "guest/test gives a ZNS disk, and this guest has none"
 }
 
