@@ -134,6 +134,20 @@ fn a_write_waits_for_the_zone_of_a_chunk_that_could_not_be_copied_once() {
     assert_eq!((done, status), (waits, Status::Ok), "{}", volume.status());
 }
 
+/// Reclaim rested in a suspend, and the suspend waited for a write that waited for a zone.
+#[test]
+fn a_suspend_ends_though_a_write_waits_for_a_zone() {
+    let (mut volume, _) = one_zone_to_win();
+    let tags = [1, 2, 3].map(|number| volume.submit(write(chunk(number), 8, number as u8)));
+    volume.suspend();
+    for _ in tags {
+        assert_eq!(volume.next().2, Status::Ok, "{}", volume.status());
+    }
+    volume.remove();
+    volume.load();
+    assert_eq!([1, 2, 3].map(|number| volume.read(chunk(number), 8)[0]), [1, 2, 3]);
+}
+
 #[test]
 fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copied() {
     let (mut volume, start) = one_zone_to_win();

@@ -125,7 +125,17 @@ impl Volume {
 
     /// Ends the table as a clean stop does.
     pub fn stop(&mut self) {
+        self.suspend();
+        self.remove();
+    }
+
+    /// Begins to end the table.
+    pub fn suspend(&mut self) {
         self.rig.stack.deliver(self.target, Event::Suspend { push_back: false });
+    }
+
+    /// Removes the table as soon as it is at rest.
+    pub fn remove(&mut self) {
         while !self.rig.stack.is_drained(self.target) || self.rig.stack.has_arrivals() {
             let next = self.rig.turn();
             if self.rig.stack.is_drained(self.target) {

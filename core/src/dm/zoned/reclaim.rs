@@ -379,7 +379,7 @@ impl Rest {
 impl State {
     /// What reclaim of device `member` does next, if it has a reason to do something. The chunk is its own from now on.
     fn pick(&mut self, member: MemberNo, now: Instant) -> Option<(ChunkNo, Action)> {
-        if self.readiness != Readiness::Ready || self.is_suspended {
+        if self.readiness != Readiness::Ready || self.is_put_away() {
             return None;
         }
         let stock = self.volume.zones.stock();
@@ -548,7 +548,7 @@ impl State {
     /// Whether the copy of `chunk` is to end.
     fn must_end(&mut self, chunk: ChunkNo) -> bool {
         let is_unwanted = self.volume.job(chunk).is_none_or(|job| job.is_cancelled);
-        is_unwanted || self.is_suspended || self.readiness != Readiness::Ready
+        is_unwanted || self.is_put_away() || self.readiness != Readiness::Ready
     }
 
     /// What is copied next: from the first valid block at or behind `at` on. `None` if all is, or the copy is to end.

@@ -297,15 +297,16 @@ impl State {
         let gap = blocks.start - self.volume.zones.all[entry.dzone].wp;
         let held: u32 = self.volume.busy.get(&chunk).map_or(0, |busy| busy.held.iter().map(|bio| bio.sectors).sum());
         let (stock, has_buffer) = (self.volume.zones.stock(), entry.bzone != NO_ZONE);
-        let has_waited = look == Look::Again;
+        // A suspend waits for all writes, and none comes before this one any more.
+        let has_waited = look == Look::Again || self.is_suspended;
         match place_ahead(
             &self.knobs,
             &stock,
             &EarlyWrite { gap, len, held: held / BLOCK_SECTORS, has_waited, has_buffer },
         ) {
             Ahead::Fill => Goal::Filled(entry.dzone, gap),
-            Ahead::Hold if !has_waited && !self.is_suspended => Goal::Hold,
-            Ahead::Hold | Ahead::Buffer => self.buffer_goal(chunk, len),
+            Ahead::Hold => Goal::Hold,
+            Ahead::Buffer => self.buffer_goal(chunk, len),
         }
     }
 

@@ -289,6 +289,11 @@ impl State {
         self.volume.calm(chunk);
     }
 
+    /// True if reclaim rests because of a suspend. While a write waits for a zone it goes on: the suspend waits for the write.
+    pub fn is_put_away(&self) -> bool {
+        self.is_suspended && !self.is_starved()
+    }
+
     /// Whether bios of hosts wait for space.
     pub fn is_starved(&self) -> bool {
         !self.starved.is_empty()
