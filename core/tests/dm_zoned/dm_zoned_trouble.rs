@@ -148,6 +148,22 @@ fn a_suspend_ends_though_a_write_waits_for_a_zone() {
     assert_eq!([1, 2, 3].map(|number| volume.read(chunk(number), 8)[0]), [1, 2, 3]);
 }
 
+/// Zones that were taken for writes which then waited for a buffer were unrecorded, as many as may be, so reclaim waited for a commit.
+#[test]
+fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.read(0, 1);
+    volume.message("set direct_blocks 2");
+    let to_random = [0, 1, 2].map(|number| write(chunk(number) + 40, 1, 1));
+    let held = [3, 4, 5, 6, 7, 8].map(|number| write(chunk(number) + 8, 4, 1));
+    let tags: Vec<u64> = to_random.into_iter().chain(held).map(|bio| volume.submit(bio)).collect();
+    volume.rig.pass(Duration::from_micros(10));
+    volume.message("set policy kernel");
+    volume.rig.pass(Duration::from_millis(5_000));
+    let ended = tags.iter().map_while(|_| Some(volume.rig.stack.poll_completion(volume.rig.port)?.status));
+    assert_eq!(ended.collect::<Vec<_>>(), [Status::Ok; 9], "{}", volume.status());
+}
+
 #[test]
 fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copied() {
     let (mut volume, start) = one_zone_to_win();

@@ -390,7 +390,7 @@ impl State {
         if asked == Urgency::None || !self.is_changed && !self.is_reclaim_wanted {
             return None;
         }
-        if self.is_crowded() {
+        if self.is_crowded() && !self.is_stuck_in_crowd() {
             self.is_reclaim_crowded = true;
             self.notify(|signals| &signals.clean);
             return None;
@@ -418,6 +418,15 @@ impl State {
             is_cancelled: false,
         });
         Some((chunk, action))
+    }
+
+    /// True if writes wait for a zone, and all unrecorded zones were taken for such writes: neither a commit nor a reset lowers their
+    /// number, and only reclaim can win the zones that the writes wait for.
+    fn is_stuck_in_crowd(&self) -> bool {
+        let zones = &self.volume.zones;
+        let may_lower = self.has_to_record() || !zones.is_settled() || !zones.found_written.is_empty();
+        let is_quiet = self.jobs == 0 && !self.is_committing && !zones.is_written_somewhere();
+        self.is_starved() && is_quiet && !may_lower
     }
 
     /// Nothing can be reclaimed here now, or `for_good`: until somebody writes. If somebody waits for space that nobody will
