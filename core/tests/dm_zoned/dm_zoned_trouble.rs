@@ -164,6 +164,31 @@ fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
     assert_eq!(ended.collect::<Vec<_>>(), [Status::Ok; 9], "{}", volume.status());
 }
 
+/// A suspend counted as done while the write waited, so no commit recorded what it changed then, and the next table did not find it.
+#[test]
+fn a_suspend_records_what_a_write_changes_that_had_to_wait() {
+    assert_eq!(after_a_suspended_wait(Sabotage::default()), 5);
+    assert_eq!(after_a_suspended_wait(Sabotage { rest_while_held: true, ..Sabotage::default() }), 0);
+}
+
+/// First byte of a block in the next table. It is written while the volume suspends, after a copy that failed at first has made room.
+fn after_a_suspended_wait(sabotage: Sabotage) -> u8 {
+    let (mut volume, start) = one_zone_to_win();
+    let (leaf, bad) = (volume.leaves[0], start + 80..start + 88);
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.add_bad_blocks(bad.clone()));
+    (1..3).for_each(|number| volume.write(chunk(number), 8, 3));
+    volume.submit(write(chunk(3), 8, 5));
+    volume.rig.pass(Duration::from_millis(20));
+    volume.suspend();
+    volume.rig.pass(Duration::from_millis(20));
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| disk.remove_bad_blocks(bad));
+    assert_eq!(volume.next().2, Status::Ok, "{}", volume.status());
+    volume.remove();
+    volume.load();
+    volume.read(chunk(3), 8)[0]
+}
+
 #[test]
 fn a_write_does_not_wait_for_ever_for_the_zone_of_a_chunk_that_can_never_be_copied() {
     let (mut volume, start) = one_zone_to_win();
@@ -240,7 +265,7 @@ fn a_zone_that_fails_loses_only_itself() {
 /// use or not. Then writes blocks from there on; returns whether each write is done and all blocks are there.
 fn outlives_a_lost_tail(sabotage: Sabotage, is_in_use: bool) -> bool {
     let mut volume = Volume::new(&[disk(24, Some(6))], 2);
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     volume.write(0, 40, 1);
     if !is_in_use {
         volume.stop();
@@ -258,7 +283,7 @@ fn outlives_a_lost_tail(sabotage: Sabotage, is_in_use: bool) -> bool {
         assert_eq!(volume.run(write(40, 1, 2)).1, Status::Io, "there is a hole before it");
     } else {
         volume.load();
-        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     }
     let mut writes = (8..24).step_by(4).map(|at| {
         volume.submit(write(at, 4, at as u8));
@@ -328,7 +353,7 @@ fn overtaken_by_its_copy(sabotage: Sabotage) -> [u8; 2] {
     let limits = volume.rig.stack.limits(below[0]).clone();
     volume.disks[0] = volume.rig.stack.add(Box::new(Liar { below, limits, lies: lies.clone() })).unwrap();
     let mut volume = volume.formatted(2);
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     volume.write(8, 8, 1);
     volume.message("reclaim");
     // The zone is read, and its copy on the way to the slow disk.
@@ -408,7 +433,7 @@ fn keeps_the_set_that_counts(sabotage: Sabotage, in_force: usize) -> bool {
     });
     spoil(&mut volume, &[starts[in_force]]);
     volume.load();
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     if volume.run(read(0, 40)).1.is_ok() {
         return false;
     }

@@ -167,7 +167,7 @@ fn most_misfits(sabotage: Sabotage, knobs: Option<&str>) -> usize {
     let mut volume = filled();
     volume.stop();
     volume.load();
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     knobs.into_iter().for_each(|knobs| drop(volume.message(knobs)));
     volume.message("set commit_ms 600000");
     let chunks = volume.blocks / u64::from(ZONE);
@@ -218,7 +218,7 @@ fn without_its_guards_an_older_copy_takes_away_what_the_right_disk_leads_to() {
         media[0] = older[0].clone();
         let mut volume = on(&media, blocks);
         volume.load();
-        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(gone));
+        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(gone, cx));
         volume.run(read(0, 1));
         volume.rig.pass(Duration::from_millis(60_000));
         volume.stop();

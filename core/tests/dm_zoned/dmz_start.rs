@@ -82,7 +82,7 @@ fn harm(volume: &mut Volume, block: u64, stale: u8, (harm, rng): (Harm, &mut Rng
 /// Uses the volume for a moment: the status that it had, and whether it took a write.
 fn use_it(volume: &mut Volume, sabotage: Sabotage) -> (String, bool) {
     volume.load();
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, _| zoned.sabotage(sabotage));
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
     let chunks = volume.blocks / u64::from(ZONE);
     let status = volume.run(write((chunks - 1) * u64::from(ZONE), 8, 0x66)).1;
     let told = volume.status();

@@ -76,10 +76,14 @@ impl Zoned {
 
     /// Takes guards away. For tests; before its first use.
     #[cfg(feature = "sabotage")]
-    pub fn sabotage(&mut self, gone: Sabotage) {
+    pub fn sabotage(&mut self, gone: Sabotage, cx: &mut Cx<'_>) {
         let mut state = self.shared.borrow_mut();
         state.guards = Guards::without(gone);
         state.volume.guards = state.guards;
+        drop(state);
+        if gone.found_early {
+            self.start(cx);
+        }
     }
 
     /// What it has done since it was loaded.
@@ -401,8 +405,10 @@ impl State {
         let gave_up = self.readiness != Readiness::Ready && self.readiness != Readiness::Loading;
         // What was found when the metadata was loaded stays as it is if the volume was not changed since.
         let is_clean = is_clean && (self.has_settled_found() || self.counters.commits == 0);
-        let is_quiet = self.jobs == 0 && !self.is_committing && self.flushes.is_empty();
-        is_quiet && (is_clean || gave_up) && !self.volume.zones.is_written_somewhere()
+        let is_held = if self.guards.gone().rest_while_held { !self.flushes.is_empty() } else { self.holds_bios() };
+        let is_quiet = self.jobs == 0 && !self.is_committing && !is_held;
+        let is_written = self.volume.zones.is_written_somewhere() && !self.guards.gone().rest_while_written;
+        is_quiet && (is_clean || gave_up) && !is_written
     }
 
     /// Whether reclaim could ever have something to do.
@@ -423,3 +429,10 @@ impl State {
         early.chain(paced).chain(flushes).chain(busy).for_each(|bio| visit(bio));
     }
 }
+    /// True if a bio waits in it, which may still change something when it goes on.
+    fn holds_bios(&self) -> bool {
+        let mut any = false;
+        self.held(&mut |_| any = true);
+        any
+    }
+

@@ -27,6 +27,14 @@ pub struct Sabotage {
     pub reset_unneeded: bool,
     /// The number of unrecorded zones has no bound.
     pub unrecorded_unbound: bool,
+    /// The metadata is read when a table is loaded, while the instance of the live table goes on.
+    pub found_early: bool,
+    /// A suspend does not wait for writes in flight and what they change.
+    pub rest_while_written: bool,
+    /// A suspend does not wait for writes that wait in the volume, for a zone for instance.
+    pub rest_while_held: bool,
+    /// A table is replaced although acknowledged writes are in memory only.
+    pub replaceable_after_loss: bool,
     /// A copy counts for blocks to which a write failed meanwhile.
     pub trust_copy_after_failure: bool,
 }

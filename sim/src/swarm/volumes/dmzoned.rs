@@ -80,7 +80,7 @@ impl Kind for DmZoned {
         let built = add_table(stack, (tops, blocks))?;
         #[cfg(feature = "sabotage")]
         if let Some(target) = built.target {
-            stack.with_device(target, |volume: &mut Zoned, _| volume.sabotage(self.sabotage));
+            stack.with_device(target, |volume: &mut Zoned, cx| volume.sabotage(self.sabotage, cx));
         }
         Ok(built)
     }
