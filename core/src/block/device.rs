@@ -146,6 +146,14 @@ pub trait BlockDevice: Any {
     fn is_ready(&self) -> Result<(), String> {
         Ok(())
     }
+
+    /// Asked before its table is replaced by another one.
+    ///
+    /// # Errors
+    /// The reason if acknowledged changes would be lost.
+    fn is_replaceable(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// What a device says of itself that keeps its limits and the devices below in fields of these names.

@@ -417,6 +417,14 @@ impl Stack {
         self.slots[id.0 as usize].device.is_ready()
     }
 
+    /// Whether the table of device `id` can be replaced.
+    ///
+    /// # Errors
+    /// The reason if acknowledged changes would be lost.
+    pub fn is_replaceable(&self, id: DeviceId) -> Result<(), String> {
+        self.slots[id.0 as usize].device.is_replaceable()
+    }
+
     /// Has `observer` see the bios that go through device `id`; returns the one that was there.
     pub fn observe(&mut self, id: DeviceId, observer: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
         core::mem::replace(&mut self.effects.doors[id.0 as usize].observer, observer)

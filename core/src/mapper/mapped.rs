@@ -185,6 +185,10 @@ impl Loaded {
         self.parts.iter().try_for_each(|part| stack.is_ready(*part))
     }
 
+    pub fn is_replaceable(&self, stack: &Stack) -> Result<(), String> {
+        self.parts.iter().try_for_each(|part| stack.is_replaceable(*part))
+    }
+
     pub fn events(&self, stack: &Stack) -> u64 {
         self.targets.iter().flatten().map(|target| stack.events(*target)).sum()
     }

@@ -284,7 +284,13 @@ impl Mapper {
         place: usize,
         (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<Option<Loaded>, MapperError> {
-        let Some(mut new) = self.devices[place].inactive.take() else { return Ok(None) };
+        let device = &mut self.devices[place];
+        if let Some(Err(why)) = device.live.as_ref().map(|live| live.is_replaceable(stack)) {
+            let advice = "end what uses the device, remove it and create it again";
+            let what = format!("`{}` keeps its table: {why}; {advice}", device.name);
+            return Err(MapperError::new(MapperErrorKind::Busy, what));
+        }
+        let Some(mut new) = device.inactive.take() else { return Ok(None) };
         if !new.is_current(stack) {
             // What lies below has changed since it was loaded: once more, with what is there now.
             new.abandon(PriorUse::Unused, stack);

@@ -148,22 +148,6 @@ fn a_suspend_ends_though_a_write_waits_for_a_zone() {
     assert_eq!([1, 2, 3].map(|number| volume.read(chunk(number), 8)[0]), [1, 2, 3]);
 }
 
-/// Zones that were taken for writes which then waited for a buffer were unrecorded, as many as may be, so reclaim waited for a commit.
-#[test]
-fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
-    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
-    volume.read(0, 1);
-    volume.message("set direct_blocks 2");
-    let to_random = [0, 1, 2].map(|number| write(chunk(number) + 40, 1, 1));
-    let held = [3, 4, 5, 6, 7, 8].map(|number| write(chunk(number) + 8, 4, 1));
-    let tags: Vec<u64> = to_random.into_iter().chain(held).map(|bio| volume.submit(bio)).collect();
-    volume.rig.pass(Duration::from_micros(10));
-    volume.message("set policy kernel");
-    volume.rig.pass(Duration::from_millis(5_000));
-    let ended = tags.iter().map_while(|_| Some(volume.rig.stack.poll_completion(volume.rig.port)?.status));
-    assert_eq!(ended.collect::<Vec<_>>(), [Status::Ok; 9], "{}", volume.status());
-}
-
 /// A suspend counted as done while the write waited, so no commit recorded what it changed then, and the next table did not find it.
 #[test]
 fn a_suspend_records_what_a_write_changes_that_had_to_wait() {
@@ -187,6 +171,39 @@ fn after_a_suspended_wait(sabotage: Sabotage) -> u8 {
     volume.remove();
     volume.load();
     volume.read(chunk(3), 8)[0]
+}
+
+/// Zones that were taken for writes which then waited for a buffer were unrecorded, as many as may be, so reclaim waited for a commit.
+#[test]
+fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.read(0, 1);
+    volume.message("set direct_blocks 2");
+    let to_random = [0, 1, 2].map(|number| write(chunk(number) + 40, 1, 1));
+    let held = [3, 4, 5, 6, 7, 8].map(|number| write(chunk(number) + 8, 4, 1));
+    let tags: Vec<u64> = to_random.into_iter().chain(held).map(|bio| volume.submit(bio)).collect();
+    volume.rig.pass(Duration::from_micros(10));
+    volume.message("set policy kernel");
+    volume.rig.pass(Duration::from_millis(5_000));
+    let ended = tags.iter().map_while(|_| Some(volume.rig.stack.poll_completion(volume.rig.port)?.status));
+    assert_eq!(ended.collect::<Vec<_>>(), [Status::Ok; 9], "{}", volume.status());
+}
+
+/// A new table read older metadata, and what was acknowledged since was gone without an error.
+#[test]
+fn a_table_stays_while_acknowledged_writes_are_in_memory_only() {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.write(0, 8, 1);
+    assert_eq!(volume.rig.stack.is_replaceable(volume.target), Ok(()));
+    let leaf = volume.leaves[0];
+    volume.rig.stack.with_device(leaf, |disk: &mut NullDevice, _| {
+        disk.add_bad_blocks(Sector::ZERO..Sector(2 * u64::from(ZONE) * 8));
+    });
+    let failed = (0..4).map(|_| volume.run(flush()).1).filter(|status| !status.is_ok()).count();
+    assert!(failed > 0 && volume.status().contains("read-only"), "{}", volume.status());
+    assert_eq!(volume.read(0, 8), [1; 8]);
+    let why = volume.rig.stack.is_replaceable(volume.target).unwrap_err();
+    assert!(why.starts_with("acknowledged writes are in memory only, since "), "{why}");
 }
 
 #[test]

@@ -395,6 +395,14 @@ impl BlockDevice for Zoned {
             _ => Ok(()),
         }
     }
+
+    fn is_replaceable(&self) -> Result<(), String> {
+        let state = self.shared.borrow();
+        if !state.has_lost || state.guards.gone().replaceable_after_loss {
+            return Ok(());
+        }
+        Err(format!("acknowledged writes are in memory only, since {}", state.loss()))
+    }
 }
 
 impl State {
@@ -421,6 +429,13 @@ impl State {
         pool.free < pool.total && !self.is_reclaimed
     }
 
+    /// True if a bio waits in it, which may still change something when it goes on.
+    fn holds_bios(&self) -> bool {
+        let mut any = false;
+        self.held(&mut |_| any = true);
+        any
+    }
+
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
         let early = self.early.iter().chain(&self.starved).chain(&self.crowded).chain(&self.back);
         let paced = self.paced.iter().map(|(_, bio)| bio);
@@ -429,10 +444,3 @@ impl State {
         early.chain(paced).chain(flushes).chain(busy).for_each(|bio| visit(bio));
     }
 }
-    /// True if a bio waits in it, which may still change something when it goes on.
-    fn holds_bios(&self) -> bool {
-        let mut any = false;
-        self.held(&mut |_| any = true);
-        any
-    }
-
