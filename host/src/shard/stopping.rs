@@ -1,6 +1,6 @@
 //! The way of a shard to its end: sources finish, mapped devices come to rest, devices flush.
 
-use shingle_core::block::{Bio, DeviceId, Op, Payload};
+use shingle_core::block::{Bio, DeviceId, Op, Payload, Status};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
@@ -83,6 +83,10 @@ impl Shard {
 
     fn flush_all(&mut self) {
         self.stage = Stage::Flushing { give_up: self.now + self.grace };
+        // A volume that could not record acknowledged writes has no flush of its own any more that could fail.
+        let all = (0..self.stack.devices()).map(|index| DeviceId(index as u16));
+        let lost = all.filter(|device| self.stack.is_replaceable(*device).is_err());
+        self.failed_flushes.extend(lost.map(|device| (device, Status::Io)));
         for device in self.reach_disks() {
             let flush = Bio::new(Op::Flush, Sector::ZERO, 0, Payload::None);
             self.submit(device, flush, move |shard, _, status| {

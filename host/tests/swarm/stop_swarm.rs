@@ -4,7 +4,7 @@
 //! Bugs are planted, and the same seeds have to notice.
 //! `SWARM_FIRST=100000 SWARM_SEEDS=5000 cargo test -p shingle-host --test swarm stop_swarm` runs other seeds.
 
-use crate::stops::{Bug, Tally, run};
+use crate::stops::{Bug, Illness, Tally, run, run_with};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -42,6 +42,32 @@ fn one_seed_is_one_run() {
     }
 }
 
+/// A stop without an error leaves all that was acknowledged, one with an error what was acknowledged as durable.
+fn stops_with(illness: Illness) -> Tally {
+    let (first, seeds) = (number("SWARM_FIRST").unwrap_or(0), number("SWARM_SEEDS").unwrap_or(200));
+    let mut all = Tally::default();
+    (first..first + seeds).for_each(|seed| all.add(&run_with(seed, Bug::None, illness).unwrap()));
+    println!("{all:?}");
+    assert!(all.stops > seeds / 4 && all.failed > seeds / 20);
+    all
+}
+
+#[test]
+fn a_stop_with_a_failing_disk_ends_and_says_what_it_lost() {
+    stops_with(Illness::Failing);
+}
+
+/// A disk failed for a while and then answered, so the last flush succeeded; what the volume had not recorded was gone without an error.
+#[test]
+fn a_stop_says_what_a_volume_could_not_record() {
+    run_with(5_239, Bug::None, Illness::Failing).unwrap();
+}
+
+#[test]
+fn a_stop_with_a_disk_that_never_answers_ends_in_time() {
+    assert!(stops_with(Illness::Silent).longest.0 >= 10_000_000_000);
+}
+
 /// A bug that some seed has to notice, with these words.
 macro_rules! planted {
     ($name:ident, $bug:ident, $words:literal) => {
@@ -57,3 +83,18 @@ macro_rules! planted {
 planted!(a_last_flush_through_doors_that_are_shut_is_found, FlushThroughDoors, "the stop failed");
 planted!(a_stop_that_does_not_flush_is_found, NoFlush, "reads as");
 planted!(a_stop_that_waits_for_no_user_is_found, NoDrain, "without an answer");
+
+/// The same with a disk that is ill.
+macro_rules! planted_ill {
+    ($name:ident, $illness:ident, $words:literal) => {
+        #[test]
+        fn $name() {
+            let found = (0..60).find_map(|seed| run_with(seed, Bug::Unsaid, Illness::$illness).err());
+            println!("{found:?}");
+            assert!(found.is_some_and(|found| found.contains($words)));
+        }
+    };
+}
+
+planted_ill!(a_stop_that_hides_failures_of_a_disk_is_found, Failing, "reads as");
+planted_ill!(a_stop_that_hides_what_is_stuck_is_found, Silent, "without an answer");

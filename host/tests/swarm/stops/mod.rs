@@ -30,7 +30,7 @@ use shingle_sim::disk::Medium;
 use shingle_sim::volume::VolumeRequest;
 use shingle_sys::RingHandle;
 
-use disk::Disk;
+use disk::{Disk, Health};
 use ring::Still;
 use scene::Scene;
 use user::{Ledger, User};
@@ -46,6 +46,18 @@ pub enum Bug {
     NoFlush,
     /// Users are done before their requests are.
     NoDrain,
+    /// The stop ends without an error, whatever went wrong.
+    Unsaid,
+}
+
+/// Illness of a disk in some lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Illness {
+    None,
+    /// All commands fail, for a while or for ever.
+    Failing,
+    /// No command is answered any more.
+    Silent,
 }
 
 /// What a run without a broken promise did.
@@ -60,6 +72,8 @@ pub struct Tally {
     /// Stops with a device that was suspended, and with one that was removed and is not at its end.
     pub suspended: u64,
     pub abandoned: u64,
+    /// Stops that ended with an error, as a disk was ill.
+    pub failed: u64,
     /// The longest stop.
     pub longest: Duration,
 }
@@ -70,12 +84,15 @@ impl Tally {
         (self.cuts, self.cuts_of_stops) = (self.cuts + other.cuts, self.cuts_of_stops + other.cuts_of_stops);
         self.requests += other.requests;
         (self.suspended, self.abandoned) = (self.suspended + other.suspended, self.abandoned + other.abandoned);
+        self.failed += other.failed;
         self.longest = self.longest.max(other.longest);
     }
 }
 
 /// Disks that answer need far less than the patience of a stop, which is 10 s for each of its stages.
 const MOST_STOP: Duration = Duration::from_millis(5_000);
+/// With a disk that does not answer: all three stages, and what lies between them.
+const MOST_STOP_ILL: Duration = Duration::from_millis(31_000);
 /// A name of a device that nobody uses.
 const BESIDE: &str = "beside";
 
@@ -84,17 +101,41 @@ const BESIDE: &str = "beside";
 /// # Errors
 /// The first broken promise.
 pub fn run(seed: u64, bug: Bug) -> Result<Tally, String> {
+    run_with(seed, bug, Illness::None)
+}
+
+/// Runs one seed, in which a disk gets ill now and then.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_with(seed: u64, bug: Bug, illness: Illness) -> Result<Tally, String> {
     let mut rng = Rng::new(seed);
     let (scene, mut media) = Scene::draw(&mut rng).map_err(|what| format!("seed {seed}: {what}"))?;
     let ledger = Rc::new(RefCell::new(Ledger::new(scene.volume(), scene.forgets())));
     let mut tally = Tally::default();
     for number in 0..2 + rng.below(4) {
+        // A generator of its own draws illnesses, so that seeds without one stay the same.
+        let ills = Rng::new(seed.rotate_left(17) ^ number ^ 0x1_11).fork();
+        ledger.borrow_mut().health = draw_health(illness, scene.disks(), ills);
         let mut life = Life { scene: &scene, ledger: &ledger, rng: &mut rng, bug, tally: &mut tally };
         let lived = life.live(media, number > 0);
-        media = lived.map_err(|what| format!("seed {seed}, life {number}: {what} [{scene}]"))?;
+        media = lived
+            .map_err(|what| format!("seed {seed}, life {number}: {what}, {:?} [{scene}]", ledger.borrow().health))?;
     }
     tally.requests = ledger.borrow().requests;
     Ok(tally)
+}
+
+/// Health of each disk of a life: one of them is ill from some moment on.
+fn draw_health(illness: Illness, disks: usize, mut rng: Rng) -> Vec<Rc<Cell<Health>>> {
+    let (which, from) = (rng.below(disks as u64) as usize, Instant(rng.below(150_000_000)));
+    let until = rng.chance(1, 2).then(|| from + Duration::from_micros(rng.below(30_000)));
+    let ill = match illness {
+        Illness::None => Health::Good,
+        Illness::Failing => Health::Failing(from, until),
+        Illness::Silent => Health::Silent(from),
+    };
+    (0..disks).map(|disk| Rc::new(Cell::new(if disk == which { ill } else { Health::Good }))).collect()
 }
 
 struct Life<'a> {
@@ -111,8 +152,6 @@ struct Stage {
     disks: Vec<DeviceId>,
     /// Until when somebody lets time pass.
     until: Rc<Cell<Instant>>,
-    /// Whether disks hear no flush.
-    deaf: Rc<Cell<bool>>,
     /// Version of the metadata at the start, where what a power cut has left may stay until that changes.
     version: Option<u64>,
 }
@@ -147,18 +186,19 @@ impl Life<'_> {
 
     /// The disks, and the tower above them.
     fn build(&mut self, media: Vec<Medium>) -> Result<Stage, String> {
-        let (clock, until, deaf) = (Rc::<Cell<Instant>>::default(), Rc::<Cell<Instant>>::default(), Rc::default());
+        let (clock, until) = (Rc::<Cell<Instant>>::default(), Rc::<Cell<Instant>>::default());
+        let health = self.ledger.borrow().health.clone();
         let ring = RingHandle::over(Still { clock: clock.clone(), until: until.clone() });
         let mut shard = Shard::simulated(ring, clock).map_err(|error| error.to_string())?;
         let version = self.scene.version(&media, &mut self.rng.clone());
-        let disks = self.scene.add_disks(&mut shard, (media, &deaf), self.rng)?;
+        let disks = self.scene.add_disks(&mut shard, (media, &health), self.rng)?;
         for (name, line) in self.scene.tables() {
             let lines = shingle_core::dm::parse_table(line).map_err(|error| error.to_string())?;
             let parts = (&mut shard.stack, Instant::ZERO);
             let made = shard.devices.make(MappedName { name, uuid: "" }, lines, false, parts);
             made.map_err(|error| format!("{name}: {error}"))?;
         }
-        Ok(Stage { shard, disks, until, deaf, version })
+        Ok(Stage { shard, disks, until, version })
     }
 
     /// Lets time pass.
@@ -198,26 +238,27 @@ impl Life<'_> {
     fn lose_power(&mut self, stage: &Stage) -> Vec<Medium> {
         self.tally.cuts += 1;
         self.ledger.borrow_mut().volume.power_cut();
-        self.cut(stage)
-    }
-
-    fn cut(&mut self, Stage { shard, disks, .. }: &Stage) -> Vec<Medium> {
-        let disks = disks.iter().filter_map(|id| shard.stack.device::<Disk>(*id));
-        disks.map(|disk| disk.cut_power(self.rng)).collect()
+        cut(stage, self.rng)
     }
 
     /// Waits for the end of a stop, and looks at what it has left.
     fn stop(&mut self, stage: &mut Stage) -> Result<Vec<Medium>, String> {
         let began = stage.shard.now();
-        if self.bug != Bug::None {
+        if matches!(self.bug, Bug::FlushThroughDoors | Bug::NoFlush) {
             self.plant(stage)?;
         }
         let stopped = stage.shard.run();
         let took = stage.shard.now().since(began);
         let shard = &stage.shard;
-        stopped.map_err(|error| format!("the stop failed after {took:?}: {error}"))?;
-        if took > MOST_STOP {
+        let is_ill = self.ledger.borrow().excuses(shard.now());
+        if let (Err(error), false) = (&stopped, is_ill) {
+            return Err(format!("the stop failed after {took:?}: {error}"));
+        }
+        if took > if is_ill { MOST_STOP_ILL } else { MOST_STOP } {
             return Err(format!("the stop took {took:?}"));
+        }
+        if stopped.is_err() && self.bug != Bug::Unsaid {
+            return self.stop_badly(stage, took);
         }
         let mut left = Vec::new();
         // A plug may still ask where pointers are: it has just been made.
@@ -236,9 +277,20 @@ impl Life<'_> {
         told.map_err(|(rule, what)| format!("{rule:?}: {what}"))?;
         ledger.volume.power_cut();
         (self.tally.stops, self.tally.longest) = (self.tally.stops + 1, self.tally.longest.max(took));
-        let media = self.cut(stage);
-        self.scene.check((&media, stage.version), self.rng)?;
+        let media = cut(stage, self.rng);
+        if !is_ill {
+            self.scene.check((&media, stage.version), self.rng)?;
+        }
         Ok(media)
+    }
+
+    /// A stop has said that something may be lost: what was acknowledged as durable is not, and the next life finds it.
+    fn stop_badly(&mut self, stage: &Stage, took: Duration) -> Result<Vec<Medium>, String> {
+        let ledger = &mut *self.ledger.borrow_mut();
+        ledger.volume.power_cut();
+        (self.tally.failed, self.tally.longest) = (self.tally.failed + 1, self.tally.longest.max(took));
+        ledger.broken.take().map_or(Ok(()), Err)?;
+        Ok(cut(stage, self.rng))
     }
 
     /// Does what a stop with the bug would do, in the moment in which mapped devices are at rest.
@@ -246,7 +298,7 @@ impl Life<'_> {
         let at_rest = |shard: &mut Shard| shard.devices.mapper.states().all(|(_, state)| state == StateName::Suspended);
         stage.shard.run_until(at_rest).map_err(|error| error.to_string())?;
         match self.bug {
-            Bug::NoFlush => stage.deaf.set(true),
+            Bug::NoFlush => self.ledger.borrow().health.iter().for_each(|health| health.set(Health::Deaf)),
             Bug::FlushThroughDoors => {
                 let all = (0..stage.shard.stack.devices()).map(|index| DeviceId(index as u16));
                 let open: Vec<DeviceId> = all.filter(|device| !stage.shard.stack.is_suspended(*device)).collect();
@@ -259,4 +311,10 @@ impl Life<'_> {
         }
         Ok(())
     }
+}
+
+/// What the disks hold when the power goes.
+fn cut(Stage { shard, disks, .. }: &Stage, rng: &mut Rng) -> Vec<Medium> {
+    let disks = disks.iter().filter_map(|id| shard.stack.device::<Disk>(*id));
+    disks.map(|disk| disk.cut_power(rng)).collect()
 }

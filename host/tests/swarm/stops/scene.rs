@@ -15,7 +15,7 @@ use shingle_sim::Choices;
 use shingle_sim::disk::{CrashConfig, Medium};
 use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume};
 
-use super::disk::Disk;
+use super::disk::{Disk, Health};
 use super::{BESIDE, media};
 
 /// What is made of the disks.
@@ -98,14 +98,14 @@ impl Scene {
     pub fn add_disks(
         &self,
         shard: &mut Shard,
-        (left, deaf): (Vec<Medium>, &Rc<Cell<bool>>),
+        (left, health): (Vec<Medium>, &[Rc<Cell<Health>>]),
         rng: &mut Rng,
     ) -> Result<Vec<DeviceId>, String> {
         let mut leaves = Vec::new();
-        for ((name, config), left) in self.disks.iter().zip(left) {
+        for (((name, config), left), health) in self.disks.iter().zip(left).zip(health) {
             let disk = media::power_on(config, Some(left), rng)?;
             let is_zoned = disk.limits().zoned.is_some();
-            let disk = shard.stack.add(Box::new(Disk { disk, deaf: deaf.clone() }));
+            let disk = shard.stack.add(Box::new(Disk::new(disk, health.clone())));
             let leaf = disk.map_err(|error| error.to_string())?;
             let (mut device, mut plug) = (leaf, None);
             if is_zoned {
@@ -118,6 +118,11 @@ impl Scene {
             leaves.push(leaf);
         }
         Ok(leaves)
+    }
+
+    /// Number of disks.
+    pub fn disks(&self) -> usize {
+        self.disks.len()
     }
 
     fn members(&self) -> Vec<CrashConfig> {

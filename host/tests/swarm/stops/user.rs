@@ -1,16 +1,18 @@
 //! Who uses the top of a tower, with several requests in flight, and compares what comes back with a model.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use shingle_core::block::{Bio, Completion, Data, DeviceId, Flags, Limits, Op, Payload, PortId};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
-use shingle_core::time::Duration;
+use shingle_core::time::{Duration, Instant};
 use shingle_host::shard::{Pump, Source, SourceCx};
 use shingle_sim::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume, VolumeRequest, read_stamps, stamp};
 use shingle_sys::Completion as Done;
+
+use super::disk::Health;
 
 /// What is known of the volume through all lives.
 pub struct Ledger {
@@ -18,13 +20,20 @@ pub struct Ledger {
     /// Whether what is discarded reads as zeroes.
     pub forgets: bool,
     pub requests: u64,
+    /// Health of each disk: requests may fail when one is ill.
+    pub health: Vec<Rc<Cell<Health>>>,
     /// The first broken promise.
     pub broken: Option<String>,
 }
 
 impl Ledger {
     pub fn new(volume: Volume, forgets: bool) -> Self {
-        Self { volume, forgets, requests: 0, broken: None }
+        Self { volume, forgets, requests: 0, health: Vec::new(), broken: None }
+    }
+
+    /// True if a disk was ill at `now` or before.
+    pub fn excuses(&self, now: Instant) -> bool {
+        self.health.iter().any(|health| health.get().excuses(now))
     }
 }
 
@@ -60,8 +69,12 @@ impl User {
         Self { is_hasty: true, ..self }
     }
 
-    fn judge(&mut self, Completion { tag, bio, status }: Completion, ledger: &mut Ledger) -> Result<(), String> {
+    fn judge(&mut self, done: Completion, ledger: &mut Ledger, now: Instant) -> Result<(), String> {
+        let Completion { tag, bio, status } = done;
         let request = self.pending.remove(&tag).ok_or_else(|| format!("request {tag} ended twice"))?;
+        if !status.is_ok() && ledger.excuses(now) {
+            return ledger.volume.fail(tag).map(drop).map_err(|(rule, what)| format!("{rule:?}: {what}"));
+        }
         if !status.is_ok() {
             return Err(format!("request {tag}: {request}: {status} without a reason: {:?}", bio.why()));
         }
@@ -144,7 +157,7 @@ impl Source for User {
         let ledger = self.ledger.clone();
         let ledger = &mut *ledger.borrow_mut();
         while let Some(done) = self.port.and_then(|port| cx.stack.poll_completion(port)) {
-            if let Err(what) = self.judge(done, ledger) {
+            if let Err(what) = self.judge(done, ledger, cx.now()) {
                 ledger.broken.get_or_insert(what);
             }
         }
