@@ -1,10 +1,10 @@
-//! Four ways in which the kernel's dm-zoned loses or mixes up data after a loss of power (docs/dm-zoned-format.md). Each has a
-//! guard in the target. Without the guard the crash swarm finds the loss, and with it the same worlds pass.
+//! Guards of dm-zoned that are gone. Four of them are against ways in which the kernel's dm-zoned loses or mixes up data after a power loss
+//! (docs/dm-zoned-format.md), others against losses at a table swap. Without the guard the swarm finds the loss, and with it the same scenarios pass.
 
 use crate::harness::{Mutation, Rules, first};
 use shingle_core::dm::zoned::Sabotage;
 use shingle_sim::model::Rule;
-use shingle_sim::swarm::{Profile, SwarmOptions};
+use shingle_sim::swarm::{Profile, SwarmOptions, describe};
 
 fn options(sabotage: Sabotage) -> SwarmOptions {
     SwarmOptions { profile: Profile::DmZoned, sabotage, ..SwarmOptions::default() }
@@ -13,16 +13,20 @@ fn options(sabotage: Sabotage) -> SwarmOptions {
 /// Asserts that the missing guard loses or mixes up data. Other consequences, such as metadata that an independent check finds wrong, come first
 /// in some scenarios: those prove nothing.
 fn guards_against(name: &str, sabotage: Sabotage) {
+    is_found(name, sabotage, &first::<120>());
+}
+
+/// The same, by scenarios that swap tables.
+fn guards_at_swaps(name: &str, sabotage: Sabotage) {
+    let seeds: Vec<u64> =
+        (0..400).filter(|seed| describe(*seed, Profile::DmZoned).contains("tables swapped")).collect();
+    is_found(name, sabotage, &seeds);
+}
+
+fn is_found(name: &str, sabotage: Sabotage, seeds: &[u64]) {
     let (planted, sound) = (options(sabotage), options(Sabotage::default()));
-    Mutation {
-        name: &format!("dmzoned-{name}"),
-        planted,
-        sound,
-        rules: Rules::One(&LOSS),
-        seeds: &first::<120>(),
-        at_least: 1,
-    }
-    .is_found();
+    Mutation { name: &format!("dmzoned-{name}"), planted, sound, rules: Rules::One(&LOSS), seeds, at_least: 1 }
+        .is_found();
 }
 
 const LOSS: [Rule; 3] = [Rule::Durability, Rule::Data, Rule::Foreign];
@@ -51,4 +55,24 @@ fn h4_a_flush_reaches_every_device_that_has_data() {
 #[test]
 fn what_a_killed_process_has_left_in_caches_is_covered_by_the_first_flush() {
     guards_against("trust-caches-at-load", Sabotage { trust_caches_at_load: true, ..Sabotage::default() });
+}
+
+#[test]
+fn a_table_that_reads_metadata_before_the_old_one_rests_is_found() {
+    guards_at_swaps("found-early", Sabotage { found_early: true, ..Sabotage::default() });
+}
+
+#[test]
+fn a_suspend_that_does_not_wait_for_writes_in_flight_is_found() {
+    guards_at_swaps("rest-while-written", Sabotage { rest_while_written: true, ..Sabotage::default() });
+}
+
+#[test]
+fn a_suspend_that_does_not_wait_for_held_writes_is_found() {
+    guards_at_swaps("rest-while-held", Sabotage { rest_while_held: true, ..Sabotage::default() });
+}
+
+#[test]
+fn a_swap_that_drops_writes_kept_in_memory_only_is_found() {
+    guards_at_swaps("replaceable-after-loss", Sabotage { replaceable_after_loss: true, ..Sabotage::default() });
 }

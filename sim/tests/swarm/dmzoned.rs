@@ -1,7 +1,7 @@
 //! dm-zoned over random sets of disks, and losses of power after any of their commands: no acknowledged and flushed block is
 //! lost, none is foreign, nothing hangs, and what is left after a clean stop is what the checker wants to see.
 
-use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions, run};
+use shingle_sim::swarm::{Failure, Profile, Report, SwarmOptions, describe, run};
 
 /// Cuts that every test run looks at.
 const CUTS: u64 = 2_000;
@@ -39,4 +39,16 @@ fn fewer_looks_leave_the_worlds_as_they_are() {
         (all, few) = (all + full.cuts, few + sparse.cuts);
     }
     assert!(few > 0 && few < all / 3, "{few} of {all} cuts");
+}
+
+/// Another instance of the target finds all that the one before it has acknowledged, also what no flush has covered.
+#[test]
+fn swaps_of_its_table_under_load_lose_nothing_that_was_acknowledged() {
+    let swapped = |seed: &u64| describe(*seed, Profile::DmZoned).contains("tables swapped");
+    let options = SwarmOptions { profile: Profile::DmZoned, one_cut_of: Some(8), ..SwarmOptions::default() };
+    let reports =
+        (0..120).filter(swapped).map(|seed| run(seed, &options).unwrap_or_else(|failure| panic!("{failure}")));
+    let (swaps, cuts) = reports.fold((0, 0), |(swaps, cuts), report| (swaps + report.swaps, cuts + report.cuts));
+    println!("{swaps} swaps, {cuts} cuts");
+    assert!(swaps > 150 && cuts > 500, "{swaps} swaps, {cuts} cuts");
 }

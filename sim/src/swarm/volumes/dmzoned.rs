@@ -6,24 +6,22 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::base::{add, between};
-use super::Media;
+use super::dmzoned_table::{MESSAGES, Tables};
 use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::{add_plug, bare};
+use super::mapped::Tables as _;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
+use super::{Media, mapped};
 use crate::choices::Choices;
 use crate::disk::{CrashConfig, CrashDisk};
 use crate::model::{Broken, Rule};
 use crate::volume::{BLOCK_BYTES, BLOCK_SECTORS, Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{BlockDevice as _, Data, DeviceId, Op, Payload, Stack};
+use shingle_core::dm::build_table;
 use shingle_core::dm::zoned::Block;
-#[cfg(feature = "sabotage")]
-use shingle_core::dm::zoned::Sabotage;
-#[cfg(feature = "sabotage")]
-use shingle_core::dm::zoned::Zoned;
 use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format::{self, FormatOptions, Label, Media as _};
-use shingle_core::dm::{build_table, parse_table};
 use shingle_core::plug::PlugOptions;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
@@ -31,9 +29,7 @@ use shingle_core::zone::ZoneGeometry;
 
 /// dm-zoned.
 pub(super) struct DmZoned {
-    /// Guards that are taken away.
-    #[cfg(feature = "sabotage")]
-    pub sabotage: Sabotage,
+    pub tables: Tables,
 }
 
 impl Kind for DmZoned {
@@ -77,12 +73,11 @@ impl Kind for DmZoned {
     }
 
     fn build(&self, stack: &mut Stack, tops: &[DeviceId], blocks: u32) -> Result<Built, String> {
-        let built = add_table(stack, (tops, blocks))?;
-        #[cfg(feature = "sabotage")]
-        if let Some(target) = built.target {
-            stack.with_device(target, |volume: &mut Zoned, cx| volume.sabotage(self.sabotage, cx));
-        }
-        Ok(built)
+        add_table(stack, (tops, blocks), self.tables)
+    }
+
+    fn tables(&self) -> Option<Box<dyn mapped::Tables>> {
+        Some(Box::new(self.tables))
     }
 
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {
@@ -119,13 +114,6 @@ impl Kind for DmZoned {
         MESSAGES
     }
 }
-
-/// Things that an operator says to the volume while it is used: by far not all, but all that change the way that data takes.
-const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
-    set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
-    set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
-    set piece_blocks 3, set gap_blocks 0, set duty_percent 50, \
-    set stream_percent 60, set unrecorded_zones 2, set unrecorded_zones 4";
 
 /// Makes a set of the disks. Returns the blocks of its volume.
 fn make_set(drives: &mut Drives, choices: &mut Choices) -> Result<u32, String> {
@@ -167,19 +155,18 @@ pub(crate) fn assemble(
         ids.push(id);
         tops.push(if is_zoned { add_plug(stack, id, plug)? } else { id });
     }
-    let Built { mut parts, device, .. } = add_table(stack, (&tops, blocks))?;
+    let Built { mut parts, device, .. } = add_table(stack, (&tops, blocks), Tables::default())?;
     parts.push(device);
     Ok((ids, parts))
 }
 
-/// The table of the volume.
-fn add_table(stack: &mut Stack, (disks, blocks): (&[DeviceId], u32)) -> Result<Built, String> {
-    let names: String = (0..disks.len()).map(|number| format!(" d{number}")).collect();
-    let text = format!("0 {} zoned{names}", u64::from(blocks) * 8);
-    let lines = parse_table(&text).map_err(|error| error.to_string())?;
+/// Adds the table of the volume.
+fn add_table(stack: &mut Stack, (disks, blocks): (&[DeviceId], u32), tables: Tables) -> Result<Built, String> {
+    let names: Vec<String> = (0..disks.len()).map(|disk| format!("d{disk}")).collect();
+    let lines = tables.table(blocks, &names, None, None)?;
     let resolver = |name: &str| {
-        let number: Option<usize> = name.strip_prefix('d').and_then(|number| number.parse().ok());
-        number.and_then(|number| disks.get(number).copied()).ok_or_else(Vec::new)
+        let place = names.iter().position(|known| known == name);
+        place.map(|place| disks[place]).ok_or_else(|| names.clone())
     };
     let built = build_table(stack, &lines, &resolver).map_err(|error| error.to_string())?;
     let device = add(stack, Box::new(built.table))?;

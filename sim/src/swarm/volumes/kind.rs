@@ -5,14 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::options::SwarmOptions;
-use super::Media;
 use super::dmzoned::DmZoned;
 use super::drives::Drives;
+use super::mapped::Tables;
 use super::older_copies::Start;
 use super::scenario::{Layout, Scenario};
 use super::stand_in::StandIn;
 use super::stl::Stl;
-use super::stl_table::Tables;
+use super::{Media, dmzoned_table};
 use crate::choices::Choices;
 use crate::model::Broken;
 use crate::profile::Profile;
@@ -94,9 +94,14 @@ pub(super) trait Kind {
         false
     }
 
-    /// What makes tables with such a volume, if these are swapped in some worlds.
-    fn tables(&self) -> Option<Tables> {
+    /// Source of the tables of such a volume, or `None` if no scenario swaps tables.
+    fn tables(&self) -> Option<Box<dyn Tables>> {
         None
+    }
+
+    /// True if some scenarios remove a member of the volume, have zoned disks with a short last zone, or hosts that refuse writes.
+    fn is_removable(&self) -> bool {
+        false
     }
 
     /// Things that an operator may say to it while it is used.
@@ -125,8 +130,10 @@ pub(super) fn of(options: &SwarmOptions) -> Box<dyn Kind> {
             sabotage: options.stl_sabotage,
         }),
         None => Box::new(DmZoned {
-            #[cfg(feature = "sabotage")]
-            sabotage: options.sabotage,
+            tables: dmzoned_table::Tables {
+                #[cfg(feature = "sabotage")]
+                sabotage: options.sabotage,
+            },
         }),
     }
 }

@@ -95,6 +95,16 @@ impl Machine {
         what
     }
 
+    /// Sends a message to the target, if there is one.
+    fn message(&self, words: &[&str], io: &mut Io<'_>) -> Result<(), String> {
+        let now = io.now();
+        match (&self.mapped, self.target) {
+            (Some(mapped), _) => mapped.borrow_mut().message(words, (&mut *io.stack, now)),
+            (None, Some(target)) => io.stack.message(target, words).map(drop).map_err(|error| error.to_string()),
+            (None, None) => Ok(()),
+        }
+    }
+
     /// What each disk may hold if that is lost now.
     pub fn lose(&self, loss: Loss, stack: &Stack, choices: &mut Choices) -> Media {
         let lose = |disk: &CrashDisk, choices: &mut Choices| match loss {
@@ -314,12 +324,12 @@ impl Actor for Operator {
         if let Some(pause) = pause {
             ledger.log.note("pause");
             ledger.pause = io.now() + Duration::from_millis(pause);
-        } else if let Some(target) = self.machine.target.filter(|_| !self.messages.is_empty()) {
+        } else if !self.messages.is_empty() {
             let messages: Vec<&'static str> = self.messages.split(", ").collect();
             let words: Vec<&str> = self.choices.one("message", &messages).split(' ').collect();
-            match io.stack.message(target, &words) {
-                Ok(_) => ledger.log.note(words[words.len().min(2) - 1]),
-                Err(error) => ledger.violate(Rule::Accepted, io.now(), error.to_string()),
+            match self.machine.message(&words, io) {
+                Ok(()) => ledger.log.note(words[words.len().min(2) - 1]),
+                Err(what) => ledger.violate(Rule::Accepted, io.now(), what),
             }
         }
         let wait = self.choices.decide("wait-ns", (1_000_000, &[]), |rng| rng.below(200_000_000));

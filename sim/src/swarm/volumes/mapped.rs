@@ -1,17 +1,35 @@
 //! The mapped device that hosts use a volume through where its tables are swapped.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::removal::Removal;
-use super::stl_table::{OPTIONS, Plan, Tables};
+use crate::choices::Choices;
 use shingle_core::block::{DeviceId, Stack};
+use shingle_core::dm::TableLine;
 use shingle_core::dm::stl::format::MemberState;
-use shingle_core::dm::stl::{Options, Stage, Step, Stl};
+use shingle_core::dm::stl::{Stage, Step, Stl};
 use shingle_core::mapper::{Mapper, MapperError, StateName, Ticket};
 use shingle_core::time::Instant;
+
+/// Source of the tables of a kind of volume.
+pub(super) trait Tables {
+    /// A table of so many blocks over these devices. `choices`: the options of the target; without them always the same.
+    /// `leaving`: identity of a member that is removed, and the step of the removal.
+    ///
+    /// # Errors
+    /// A line that cannot be parsed.
+    fn table(
+        &self,
+        blocks: u32,
+        names: &[String],
+        leaving: Option<([u8; 16], Step)>,
+        choices: Option<&mut Choices>,
+    ) -> Result<Vec<TableLine>, String>;
+}
 
 /// What it is called.
 const NAME: &str = "volume";
@@ -19,7 +37,7 @@ const NAME: &str = "volume";
 /// The device.
 pub(super) struct Mapped {
     mapper: Mapper,
-    tables: Tables,
+    tables: Box<dyn Tables>,
     /// What tables lie on.
     tops: Vec<DeviceId>,
     blocks: u32,
@@ -33,7 +51,7 @@ impl Mapped {
     /// Makes it, with a first table of so many blocks. Returns its place as well.
     pub fn build(
         stack: &mut Stack,
-        tables: Tables,
+        tables: Box<dyn Tables>,
         (tops, blocks): (&[DeviceId], u32),
         removal: Option<Removal>,
     ) -> Result<(Self, DeviceId), String> {
@@ -42,19 +60,19 @@ impl Mapped {
         let live = removal.and_then(|it| (it.state == MemberState::Leaving).then_some(Step::Leave));
         let mut mapped = Self { mapper, tables, tops: tops.to_vec(), blocks, removal, live, loaded: live };
         mapped.mapper.create(NAME, "").map_err(|error| error.to_string())?;
-        mapped.load(OPTIONS, live, stack)?;
+        mapped.load(None, live, stack)?;
         mapped.mapper.resume(NAME, false, stack).map_err(|error| error.to_string())?;
         mapped.poll(Instant::ZERO, stack);
         let id = mapped.mapper.device(NAME).map_err(|error| error.to_string())?;
         Ok((mapped, id))
     }
 
-    /// Loads another table, with another instance of the target over the same disks.
+    /// Loads another table, with another instance of the target over the same disks. `choices`: as of [`Tables::table`].
     /// `step`: what it does for the device that is to leave.
-    pub fn load(&mut self, options: Options, step: Option<Step>, stack: &mut Stack) -> Result<(), String> {
+    pub fn load(&mut self, choices: Option<&mut Choices>, step: Option<Step>, stack: &mut Stack) -> Result<(), String> {
         let names: Vec<String> = Removal::stays(self.removal.as_ref(), self.tops.len()).into_iter().map(name).collect();
         let leaving = self.removal.and_then(|removal| step.map(|step| (removal.id, step)));
-        let lines = self.tables.line(self.blocks_after(step), &names, Plan { options, leaving })?;
+        let lines = self.tables.table(self.blocks_after(step), &names, leaving, choices)?;
         let tops = &self.tops;
         let resolver = |name: &str| find(tops, name);
         self.mapper.load(NAME, lines, false, (stack, &resolver)).map_err(|error| error.to_string())?;
@@ -115,6 +133,11 @@ impl Mapped {
     /// Whether a table waits to go in.
     pub fn has_inactive(&self, stack: &Stack) -> bool {
         self.mapper.info(NAME, stack).is_ok_and(|info| info.has_inactive)
+    }
+
+    /// Sends a message to the target.
+    pub fn message(&mut self, words: &[&str], (stack, now): (&mut Stack, Instant)) -> Result<(), String> {
+        self.mapper.message(NAME, 0, words, (stack, now)).map(drop).map_err(|error| error.to_string())
     }
 
     pub fn status(&self, stack: &Stack, out: &mut dyn fmt::Write) -> fmt::Result {

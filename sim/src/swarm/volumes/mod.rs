@@ -21,6 +21,7 @@
 
 mod audit;
 mod dmzoned;
+mod dmzoned_table;
 mod drives;
 mod host;
 mod kind;
@@ -86,7 +87,7 @@ pub(super) type Set = (Vec<CrashConfig>, PlugOptions, Media, u32);
 pub(super) fn draw_set(seed: u64, choices: &mut Choices) -> Result<Set, String> {
     let options = SwarmOptions { profile: Profile::DmZoned, ..SwarmOptions::default() };
     let kind = kind::of(&options);
-    let drawn = Scenario { dead: Vec::new(), ..Scenario::draw(seed, &*kind) };
+    let drawn = Scenario { dead: Vec::new(), swaps: None, ..Scenario::draw(seed, &*kind) };
     let scenario = choices.scoped("set", 0, |choices| drawn.pinned(choices));
     let (blocks, media) = kind.format(&scenario, choices)?;
     Ok((scenario.disks, scenario.plug, media.unwrap_or_default(), blocks))

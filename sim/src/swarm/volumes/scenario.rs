@@ -113,17 +113,18 @@ impl Scenario {
         let mut rng = Rng::new(seed ^ 0xd312_0ed0_d312_0ed0).fork();
         let rng = &mut rng;
         let drawn_blocks = some(rng, kind.zone_blocks());
-        let (zone_blocks, leaf_halvings) = kind.tables().map_or((drawn_blocks, 0), |_| draw_leaves(seed, drawn_blocks));
+        let drawn = kind.is_removable().then(|| draw_leaves(seed, drawn_blocks));
+        let (zone_blocks, leaf_halvings) = drawn.unwrap_or((drawn_blocks, 0));
         let layout = kind.draw(zone_blocks, rng);
         let mut timing = Timing::draw(rng);
         if layout.is_wiped {
             timing.unwritten = 0;
         }
         let mut disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
-        if kind.tables().is_some() {
+        if kind.is_removable() {
             draw_short_zones(seed, &mut disks);
         }
-        let damaged = kind.tables().and_then(|_| draw_damage(seed, &disks));
+        let damaged = kind.is_removable().then(|| draw_damage(seed, &disks)).flatten();
         let exhaustive = rng.chance(1, 4);
         let ops = if exhaustive { between(rng, 5, 40) } else { between(rng, 40, 600) };
         let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
@@ -140,7 +141,7 @@ impl Scenario {
             cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
             swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
             leaf_halvings,
-            leaving: kind.tables().and_then(|_| draw_leaving(seed, &disks)),
+            leaving: kind.is_removable().then(|| draw_leaving(seed, &disks)).flatten(),
             branches: match (zone_blocks, exhaustive) {
                 // Each copies all disks.
                 (LONG_ZONE, _) => Branches::OneOf(16 + ops),
@@ -153,7 +154,7 @@ impl Scenario {
         if let Some((disk, plan)) = damaged.filter(|_| sound && scenario.dead.is_empty() && scenario.swaps.is_none()) {
             scenario.faults[disk] = plan;
         }
-        if kind.tables().is_some() && !sound {
+        if kind.is_removable() && !sound {
             draw_failing_flushes(seed, &mut scenario.faults);
             draw_refusals(seed, &mut scenario.faults);
         }

@@ -14,7 +14,7 @@ use super::machine::bare;
 use super::older_copies::Start;
 use super::scenario::{Layout, Scenario, draw_dead, regular};
 use super::stl_table::{OPTIONS, Tables};
-use super::{Media, stl_reader};
+use super::{Media, mapped, stl_reader};
 use crate::choices::Choices;
 use crate::disk::CrashConfig;
 use crate::model::Broken;
@@ -147,12 +147,16 @@ impl Kind for Stl {
         self.over.is_none()
     }
 
-    fn tables(&self) -> Option<Tables> {
+    fn tables(&self) -> Option<Box<dyn mapped::Tables>> {
         let tables = Tables {
             #[cfg(feature = "sabotage")]
             sabotage: self.sabotage,
         };
-        self.over.is_none().then_some(tables)
+        self.over.is_none().then(|| Box::new(tables) as _)
+    }
+
+    fn is_removable(&self) -> bool {
+        self.over.is_none()
     }
 
     fn read(&self, drives: &mut Drives, volume: &mut Volume) -> Result<(), Broken> {

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::mapped;
 use crate::choices::Choices;
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::{DeviceId, Limits};
@@ -39,7 +40,7 @@ pub(super) const OPTIONS: Options = Options {
     cached_extents: 100,
 };
 
-/// Makes tables of volumes.
+/// Source of the tables of volumes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tables {
     /// Guards of the target that are taken away.
@@ -49,14 +50,14 @@ pub(super) struct Tables {
 
 /// What the target of a table does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+struct Plan {
     pub options: Options,
     /// The identity of a device that leaves, and what is done for that.
     pub leaving: Option<([u8; 16], Step)>,
 }
 
 /// Options as another table may have them: a volume is the same with all of them.
-pub(super) fn choose_options(choices: &mut Choices) -> Options {
+fn choose_options(choices: &mut Choices) -> Options {
     Options {
         // In zones this small headers of shorter batches take space that is promised to data.
         batch_blocks: choices.one("batch-blocks", &[6, 8, 12]),
@@ -72,9 +73,15 @@ pub(super) fn choose_options(choices: &mut Choices) -> Options {
     }
 }
 
-impl Tables {
-    /// A table of so many blocks over these devices.
-    pub fn line(&self, blocks: u32, names: &[String], plan: Plan) -> Result<Vec<TableLine>, String> {
+impl mapped::Tables for Tables {
+    fn table(
+        &self,
+        blocks: u32,
+        names: &[String],
+        leaving: Option<([u8; 16], Step)>,
+        choices: Option<&mut Choices>,
+    ) -> Result<Vec<TableLine>, String> {
+        let plan = Plan { options: choices.map_or(OPTIONS, choose_options), leaving };
         let Options { batch_blocks, most_runs, .. } = plan.options;
         let (sectors, names) = (u64::from(blocks) * u64::from(BLOCK_SECTORS), names.join(" "));
         let text = format!("0 {sectors} stl {names} batch:{batch_blocks} runs:{most_runs}");

@@ -9,7 +9,6 @@ use core::fmt::Write as _;
 use super::super::base::{PATIENCE, weighted};
 use super::ledger::{Ledger, Shared};
 use super::mapped::Mapped;
-use super::stl_table::choose_options;
 use crate::choices::{Choices, choices_by_name};
 use crate::model::Rule;
 use crate::world::{Actor, Io};
@@ -125,7 +124,7 @@ impl SwapOperator {
     }
 
     fn load_for(&mut self, step: Option<Step>, io: &mut Io<'_>) -> Outcome {
-        self.mapped.borrow_mut().load(choose_options(&mut self.choices), step, io.stack)
+        self.mapped.borrow_mut().load(Some(&mut self.choices), step, io.stack)
     }
 
     /// The next step of the removal, when the one before is at its end and it is time. Whether there was one.
@@ -208,7 +207,9 @@ impl SwapOperator {
         let shut = io.now().since(since);
         let Some(outcome) = mapped.outcome(ticket) else {
             if shut > PATIENCE {
-                ledger.violate(Rule::Stuck, io.now(), String::from("the mapped device does not drain"));
+                let mut what = String::from("the mapped device does not drain: ");
+                let _ = mapped.status(io.stack, &mut what);
+                ledger.violate(Rule::Stuck, io.now(), what);
             }
             return false;
         };
@@ -223,9 +224,13 @@ impl SwapOperator {
                 }
                 ledger.longest_swap = ledger.longest_swap.max(shut);
             }
-            // Its volume cannot be used: another table looks for it once more.
-            (_, Err(error)) if error.kind == MapperErrorKind::NotReady && ledger.excuses(io.stack) => {
-                self.state = State::Stopped(since);
+            // The volume cannot be used, and another table may find it; or it keeps its table, as acknowledged writes are in memory only.
+            (_, Err(error))
+                if matches!(error.kind, MapperErrorKind::NotReady | MapperErrorKind::Busy)
+                    && ledger.excuses(io.stack) =>
+            {
+                let is_live = mapped.state(io.stack) == Some(StateName::Active);
+                self.state = if is_live { State::Live } else { State::Stopped(since) };
             }
             (_, Err(error)) => {
                 ledger.violate(Rule::Table, io.now(), format!("the mapped device is not changed: {error}"));
