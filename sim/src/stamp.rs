@@ -30,6 +30,11 @@ pub(super) fn stamp<const WORDS: usize>(data: &Data, request: u64, first: u32) {
     }
 }
 
+/// The block of the volume that these first words of a block were written to, if they are a stamp.
+pub(super) fn place_of(head: u64) -> Option<u32> {
+    u32::try_from(head ^ TAG).ok()
+}
+
 /// What each unit of a payload holds.
 pub(super) fn read_stamps<const WORDS: usize>(payload: &Payload) -> impl Iterator<Item = Seen> + '_ {
     payload.segments().iter().flat_map(|data| data.words().as_chunks::<WORDS>().0).map(|words| {

@@ -417,7 +417,7 @@ impl Stack {
         self.slots[id.0 as usize].device.is_ready()
     }
 
-    /// Whether the table of device `id` can be replaced.
+    /// Asks device `id` if its table can be replaced.
     ///
     /// # Errors
     /// The reason if acknowledged changes would be lost.

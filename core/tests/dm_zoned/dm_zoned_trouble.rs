@@ -173,7 +173,7 @@ fn after_a_suspended_wait(sabotage: Sabotage) -> u8 {
     volume.read(chunk(3), 8)[0]
 }
 
-/// Zones that were taken for writes which then waited for a buffer were unrecorded, as many as may be, so reclaim waited for a commit.
+/// First writes that waited for a buffer held as many unrecorded zones as there may be, so reclaim waited for a commit.
 #[test]
 fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
     let mut volume = Volume::new(&[disk(20, Some(5))], 1);

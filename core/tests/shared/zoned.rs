@@ -134,7 +134,7 @@ impl Volume {
         self.rig.stack.deliver(self.target, Event::Suspend { push_back: false });
     }
 
-    /// Removes the table as soon as it is at rest.
+    /// Removes the table as soon as it is drained.
     pub fn remove(&mut self) {
         while !self.rig.stack.is_drained(self.target) || self.rig.stack.has_arrivals() {
             let next = self.rig.turn();

@@ -83,7 +83,7 @@ impl Shard {
 
     fn flush_all(&mut self) {
         self.stage = Stage::Flushing { give_up: self.now + self.grace };
-        // A volume that could not record acknowledged writes has no flush of its own any more that could fail.
+        // A volume that could not record acknowledged writes no longer flushes, so no flush of it can fail.
         let all = (0..self.stack.devices()).map(|index| DeviceId(index as u16));
         let lost = all.filter(|device| self.stack.is_replaceable(*device).is_err());
         self.failed_flushes.extend(lost.map(|device| (device, Status::Io)));

@@ -84,7 +84,7 @@ planted!(a_last_flush_through_doors_that_are_shut_is_found, FlushThroughDoors, "
 planted!(a_stop_that_does_not_flush_is_found, NoFlush, "reads as");
 planted!(a_stop_that_waits_for_no_user_is_found, NoDrain, "without an answer");
 
-/// The same with a disk that is ill.
+/// A bug that some seed with an ill disk has to notice.
 macro_rules! planted_ill {
     ($name:ident, $illness:ident, $words:literal) => {
         #[test]

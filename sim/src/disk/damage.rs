@@ -8,6 +8,7 @@ use super::journal::{Content, SECTOR_WORDS};
 use super::platter::Platter;
 use crate::choices::Choices;
 use crate::fault::Fault;
+use crate::stamp::place_of;
 use shingle_core::block::Bio;
 use shingle_core::zone::{ZoneKind, ZoneNo};
 
@@ -40,6 +41,7 @@ impl Platter {
     fn rot(&mut self, zone: ZoneNo, offset: u32) -> bool {
         let store = &mut self.stores[zone.index()];
         let Some(content) = store.at(offset) else { return false };
+        self.damaged.extend(place_of(content[0]));
         let mut content = **content;
         content[SECTOR_WORDS / 2] ^= 1 << 17;
         self.changes += 1;
@@ -52,6 +54,9 @@ impl Platter {
         let store = &mut self.stores[zone.index()];
         let written: Vec<Content> = sectors.clone().filter_map(|offset| store.at(offset).cloned()).collect();
         let unwritten: Content = Arc::new([self.unwritten; SECTOR_WORDS]);
+        let overwritten = astray.into_iter().flat_map(|astray| astray..astray + written.len() as u32);
+        let changed = sectors.clone().chain(overwritten).filter_map(|offset| store.at(offset));
+        self.damaged.extend(changed.filter_map(|content| place_of(content[0])));
         self.changes += 1;
         store.write(self.changes, sectors.start, vec![unwritten; written.len()]);
         if let Some(astray) = astray {

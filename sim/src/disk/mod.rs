@@ -368,6 +368,11 @@ impl CrashDisk {
         set(&mut self.platter.zones, zone).expect("a sequential zone can fail");
     }
 
+    /// Blocks of a volume whose data is different from what was written, in this life.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = u32> {
+        self.platter.damaged.iter().copied()
+    }
+
     /// The zones, for inspection.
     #[must_use]
     pub fn zones(&self) -> &ZonedDisk {

@@ -1,5 +1,6 @@
 //! What a disk holds, and what each command does to it: without time, queues and faults.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,6 +25,8 @@ pub(super) struct Platter {
     pub changes: u64,
     /// Times that something was made different from what was written.
     pub damages: u64,
+    /// Blocks of the volume whose data is different from what was written.
+    pub damaged: BTreeSet<u32>,
     /// The word of which unwritten sectors are full.
     pub unwritten: u64,
     fua_alone: bool,
@@ -45,7 +48,8 @@ impl Platter {
         let images = left.into_iter().map(|(image, _)| image).enumerate();
         let stores = images.map(|(n, image)| ZoneStore::new(sequential(n), image)).collect();
         let (unwritten, fua_alone) = (config.unwritten, config.fua_alone);
-        Self { geometry, limits, zones, stores, changes: 0, damages, unwritten, fua_alone }
+        let damaged = BTreeSet::new();
+        Self { geometry, limits, zones, stores, changes: 0, damages, damaged, unwritten, fua_alone }
     }
 
     /// What is left of it when the power goes now.

@@ -68,6 +68,8 @@ pub struct Volume {
     order: Option<Prefix>,
     /// True if a block may hold every version that was ever written to it: see [`Volume::forgive`].
     is_forgiven: bool,
+    /// Blocks whose data a disk has changed: they read as anything.
+    damaged: BTreeSet<u32>,
 }
 
 impl Volume {
@@ -207,6 +209,9 @@ impl Volume {
         for block in request.block..request.block + request.blocks {
             let seen = seen.next();
             let seen = seen.ok_or_else(|| (Rule::Completion, String::from("it came back with less than it had")))?;
+            if self.damaged.contains(&block) {
+                continue;
+            }
             self.compare_block(from, block, seen)?;
             // Nothing was under way: it stays what was seen.
             let history = &mut self.blocks[block as usize];
@@ -224,6 +229,11 @@ impl Volume {
     /// another block, and data that no host has written, stay violations.
     pub fn forgive(&mut self) {
         (self.is_forgiven, self.order) = (true, None);
+    }
+
+    /// Accepts any data of `block` from now on: a disk has damaged it, and no checksum tells.
+    pub fn damage(&mut self, block: u32) {
+        self.damaged.insert(block);
     }
 
     fn compare_block(&self, from: u64, block: u32, seen: Seen) -> Verdict {

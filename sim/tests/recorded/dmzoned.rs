@@ -16,7 +16,7 @@ fn guards_against(name: &str, sabotage: Sabotage) {
     is_found(name, sabotage, &first::<120>());
 }
 
-/// The same, by scenarios that swap tables.
+/// Asserts that scenarios with table swaps lose or mix up data without the guard.
 fn guards_at_swaps(name: &str, sabotage: Sabotage) {
     let seeds: Vec<u64> =
         (0..400).filter(|seed| describe(*seed, Profile::DmZoned).contains("tables swapped")).collect();

@@ -429,7 +429,7 @@ impl State {
         pool.free < pool.total && !self.is_reclaimed
     }
 
-    /// True if a bio waits in it, which may still change something when it goes on.
+    /// True if a bio waits in it, which may still change something.
     fn holds_bios(&self) -> bool {
         let mut any = false;
         self.held(&mut |_| any = true);

@@ -7,6 +7,8 @@ pub struct Sabotage {
     pub no_resync: bool,
     /// What a host has left in the caches of its disks as it was killed is taken for durable.
     pub trust_caches_at_load: bool,
+    /// A superblock counts although its checksum is wrong.
+    pub superblock_unchecked: bool,
     /// A superblock that cannot be read is taken as none.
     pub unread_is_none: bool,
     /// The other set is written over whatever the one in force says.
@@ -27,7 +29,7 @@ pub struct Sabotage {
     pub reset_unneeded: bool,
     /// The number of unrecorded zones has no bound.
     pub unrecorded_unbound: bool,
-    /// The metadata is read when a table is loaded, while the instance of the live table goes on.
+    /// The metadata is read when a table is loaded, while the live table is in use.
     pub found_early: bool,
     /// A suspend does not wait for writes in flight and what they change.
     pub rest_while_written: bool,

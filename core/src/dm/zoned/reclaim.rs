@@ -420,7 +420,7 @@ impl State {
         Some((chunk, action))
     }
 
-    /// True if writes wait for a zone, and all unrecorded zones were taken for such writes: neither a commit nor a reset lowers their
+    /// True if writes wait for a zone, and such writes hold all unrecorded zones: neither a commit nor a reset lowers their
     /// number, and only reclaim can win the zones that the writes wait for.
     fn is_stuck_in_crowd(&self) -> bool {
         let zones = &self.volume.zones;

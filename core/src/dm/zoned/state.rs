@@ -289,7 +289,7 @@ impl State {
         self.volume.calm(chunk);
     }
 
-    /// True if reclaim rests because of a suspend. While a write waits for a zone it goes on: the suspend waits for the write.
+    /// True if reclaim rests because of a suspend. While a write waits for a zone it does not rest: the suspend waits for the write.
     pub fn is_put_away(&self) -> bool {
         self.is_suspended && !self.is_starved()
     }

@@ -15,11 +15,11 @@ use shingle_sim::disk::{CrashDisk, Medium};
 pub enum Health {
     #[default]
     Good,
-    /// It acknowledges flushes and does nothing.
+    /// Flushes are acknowledged and not done.
     Deaf,
     /// All commands fail from a moment on, until another one if there is one.
     Failing(Instant, Option<Instant>),
-    /// It answers no command any more from this moment on.
+    /// From this moment on no command is answered.
     Silent(Instant),
 }
 
@@ -43,6 +43,7 @@ pub struct Disk {
     disk: CrashDisk,
     health: Rc<Cell<Health>>,
     /// Commands that it does not answer.
+    #[expect(clippy::vec_box, reason = "they come and would go in boxes")]
     kept: Vec<Box<Bio>>,
 }
 

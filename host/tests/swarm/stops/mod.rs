@@ -114,7 +114,7 @@ pub fn run_with(seed: u64, bug: Bug, illness: Illness) -> Result<Tally, String> 
     let ledger = Rc::new(RefCell::new(Ledger::new(scene.volume(), scene.forgets())));
     let mut tally = Tally::default();
     for number in 0..2 + rng.below(4) {
-        // A generator of its own draws illnesses, so that seeds without one stay the same.
+        // A separate generator draws illnesses, so that seeds without one stay the same.
         let ills = Rng::new(seed.rotate_left(17) ^ number ^ 0x1_11).fork();
         ledger.borrow_mut().health = draw_health(illness, scene.disks(), ills);
         let mut life = Life { scene: &scene, ledger: &ledger, rng: &mut rng, bug, tally: &mut tally };
@@ -313,7 +313,7 @@ impl Life<'_> {
     }
 }
 
-/// What the disks hold when the power goes.
+/// Contents of the disks after a power cut.
 fn cut(Stage { shard, disks, .. }: &Stage, rng: &mut Rng) -> Vec<Medium> {
     let disks = disks.iter().filter_map(|id| shard.stack.device::<Disk>(*id));
     disks.map(|disk| disk.cut_power(rng)).collect()

@@ -110,6 +110,34 @@ impl Kind for DmZoned {
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 
+    /// False: data blocks of dm-zoned have no checksum, and of the metadata only superblocks have one.
+    fn has_checksums(&self) -> bool {
+        false
+    }
+
+    /// Changes bits of the set that is not in force, or of all of a set with its superblock, so that the other one is.
+    fn damage(&self, drives: &mut Drives, choices: &mut Choices) -> Result<(), String> {
+        let mut media = drives.media()?;
+        let found = format::Sets::find(&mut media).map_err(|error| error.to_string())?;
+        let set = choices.below("set", 2) as usize;
+        let start = found.layout.set_start(media.space(), set);
+        let mut blocks: Vec<u64> = (0..choices.below("blocks", 8))
+            .map(|_| 1 + choices.below("block", u64::from(found.layout.metadata_blocks) - 1))
+            .collect();
+        if set == 0 || choices.chance("superblock", 1, 2) {
+            blocks.push(0);
+        }
+        for block in blocks {
+            let mut bytes = [0; BLOCK_BYTES];
+            media.read(start + block, &mut bytes).map_err(|error| error.to_string())?;
+            // Behind these bytes most tables and bitmaps are empty.
+            let used = if block == 0 { BLOCK_BYTES as u64 } else { 16 };
+            bytes[choices.below("byte", used) as usize] ^= 1 << choices.below("bit", 8);
+            media.write(start + block, &bytes).map_err(|error| error.to_string())?;
+        }
+        media.flush().map_err(|error| error.to_string())
+    }
+
     fn messages(&self) -> &'static str {
         MESSAGES
     }

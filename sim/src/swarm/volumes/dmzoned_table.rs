@@ -14,7 +14,7 @@ use shingle_core::dm::stl::Step;
 use shingle_core::dm::zoned::{Sabotage, Zoned};
 use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
 
-/// Messages of an operator while hosts use the volume: those that change the way of data.
+/// Messages of an operator while hosts use the volume: the ones that change the way of data.
 pub(super) const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
     set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
     set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \

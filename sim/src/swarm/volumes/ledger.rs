@@ -33,6 +33,8 @@ pub(super) struct Ledger {
     pub is_stopping: bool,
     /// An acknowledged discard may have done nothing, as hosts of disks refuse writes.
     pub are_discards_hints: bool,
+    /// Disks damage data and do nothing else wrong, and the volume does not tell: no error has a reason in that.
+    pub is_silently_damaged: bool,
     /// The power is gone: what happens now happens to nobody.
     pub is_dark: bool,
     /// Tables that were swapped while hosts went on, and the longest time that nobody was let in because of that.
@@ -114,7 +116,7 @@ impl Ledger {
             zones.filter(|zone| disk.has_failed(*zone)).count()
         };
         self.machine.is_damaged(stack)
-            || self.machine.faults(stack) > 0
+            || self.machine.faults(stack) > 0 && !self.is_silently_damaged
             || self.machine.on_disks(stack).map(dead).sum::<usize>() > self.dead
     }
 

@@ -281,6 +281,7 @@ impl Run<'_> {
     /// After every hop: has a disk carried out something? Then the power may go.
     fn look_on(&mut self, stack: &Stack, scene: &mut Scene<'_, '_>) -> bool {
         let commands = scene.machine.commands(stack);
+        scene.machine.damaged(stack).for_each(|block| scene.shared.borrow_mut().volume.damage(block));
         if commands != scene.seen && scene.cut.is_none() {
             scene.seen = commands;
             if let Some((_, loss)) = scene.life.cut_at.filter(|(at, _)| *at <= commands) {

@@ -35,6 +35,8 @@ pub(super) struct Machine {
     parts: Rc<[DeviceId]>,
     /// What speaks for the target.
     pub target: Option<DeviceId>,
+    /// True if the volume tells damaged data from right data.
+    has_checksums: bool,
     /// What has the volume, where its tables are swapped.
     pub mapped: Option<Rc<RefCell<Mapped>>>,
 }
@@ -74,7 +76,8 @@ impl Machine {
         parts.push(device);
         parts.extend(Some(door).filter(|door| *door != device));
         stack.suspend(door);
-        Ok((stack, Machine { disks: disks.into(), parts: parts.into(), target, mapped }))
+        let (disks, parts, has_checksums) = (disks.into(), parts.into(), kind.has_checksums());
+        Ok((stack, Machine { disks, parts, target, has_checksums, mapped }))
     }
 
     /// What hosts use.
@@ -125,9 +128,14 @@ impl Machine {
         self.on_disks(stack).map(Powered::faults).sum()
     }
 
-    /// True if a disk has other data than was written to it.
+    /// True if a disk has other data than was written to it, and the volume tells.
     pub fn is_damaged(&self, stack: &Stack) -> bool {
-        self.on_disks(stack).any(|disk| disk.damages() > 0)
+        self.has_checksums && self.on_disks(stack).any(|disk| disk.damages() > 0)
+    }
+
+    /// Blocks that may read as anything, as a disk has damaged them and the volume does not tell.
+    pub fn damaged<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = u32> + 'a {
+        self.on_disks(stack).filter(|_| !self.has_checksums).flat_map(CrashDisk::damaged)
     }
 
     pub fn on_disks<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = &'a CrashDisk> {

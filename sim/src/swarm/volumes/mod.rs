@@ -160,6 +160,7 @@ impl Run<'_> {
             dead,
             log,
             are_discards_hints: self.scenario.has_refusals(),
+            is_silently_damaged: self.scenario.is_damaged,
             ..Ledger::default()
         }))
     }
@@ -204,9 +205,23 @@ impl Run<'_> {
                     let left = if again { self.add_again(left, shared, choices)? } else { left };
                     (Some(left), Look::All)
                 }
+                End::Stopped(left) if self.scenario.is_damaged => {
+                    let choices = &mut self.choices_of(branch_rng(self.seed, number, 3), number, ("damage", 0));
+                    (Some(self.damage(left, choices)?), Look::All)
+                }
                 End::Stopped(left) => (Some(left), Look::All),
             };
         }
+    }
+
+    /// Damages metadata on `media`, which a clean stop has left.
+    fn damage(&self, media: Media, choices: &mut Choices) -> Result<Media, Violation> {
+        let drives = machine::bare(self.scenario, Some(media), &mut choices.rng().clone());
+        let damaged = drives.and_then(|mut drives| {
+            self.kind.damage(&mut drives, choices)?;
+            Ok(drives.take(choices))
+        });
+        damaged.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })
     }
 
     fn count(&mut self, loss: Loss) {

@@ -103,6 +103,8 @@ pub(super) struct Scenario {
     pub swaps: Option<Duration>,
     /// Number of times that the leaves of the map of an `stl` volume are halved.
     pub leaf_halvings: u32,
+    /// True if a disk damages data and metadata, and the volume has no checksum that tells.
+    pub is_damaged: bool,
     /// The disk that is taken out of the volume, if that can be.
     pub leaving: Option<usize>,
 }
@@ -124,7 +126,7 @@ impl Scenario {
         if kind.is_removable() {
             draw_short_zones(seed, &mut disks);
         }
-        let damaged = kind.is_removable().then(|| draw_damage(seed, &disks)).flatten();
+        let damaged = kind.tables().and_then(|_| draw_damage(seed, &disks));
         let exhaustive = rng.chance(1, 4);
         let ops = if exhaustive { between(rng, 5, 40) } else { between(rng, 40, 600) };
         let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
@@ -141,6 +143,7 @@ impl Scenario {
             cuts: (0..cuts).map(|_| between(rng, 1, ops * 4)).collect(),
             swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
             leaf_halvings,
+            is_damaged: false,
             leaving: kind.is_removable().then(|| draw_leaving(seed, &disks)).flatten(),
             branches: match (zone_blocks, exhaustive) {
                 // Each copies all disks.
@@ -153,6 +156,7 @@ impl Scenario {
         };
         if let Some((disk, plan)) = damaged.filter(|_| sound && scenario.dead.is_empty() && scenario.swaps.is_none()) {
             scenario.faults[disk] = plan;
+            scenario.is_damaged = !kind.has_checksums();
         }
         if kind.is_removable() && !sound {
             draw_failing_flushes(seed, &mut scenario.faults);
@@ -194,6 +198,7 @@ impl Scenario {
         self.cuts = choices.pin("cuts-after", Vec::new(), self.cuts);
         self.swaps = choices.pin("swaps-within-ns", None, self.swaps);
         self.leaf_halvings = choices.pin("leaf-halvings", 0, self.leaf_halvings);
+        self.is_damaged = choices.pin("damaged", false, self.is_damaged);
         self.leaving = choices.pin("leaving", None, self.leaving).filter(|disk| *disk < disks);
         self
     }
@@ -204,6 +209,7 @@ impl Scenario {
         if options.sound {
             self.dead.clear();
             self.faults.fill(FaultPlan::none());
+            self.is_damaged = false;
         }
         self.disks.iter_mut().for_each(|disk| disk.write_cache = options.write_cache.unwrap_or(disk.write_cache));
         self

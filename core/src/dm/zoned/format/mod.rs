@@ -33,6 +33,7 @@ pub use sets::{
     Choice, Other, SuperblockProblem, choose, failed_metadata_zone, read_superblock, second_set_zones,
     validate_superblock,
 };
+pub(super) use superblock::CRC_AT;
 pub use superblock::{Label, LabelError, Superblock, SuperblockError};
 pub use volume::{Chunk, LoadError, Sets, ValidIn, Volume, bitmap_start, locate, read_bitmap, read_entries};
 

@@ -3,7 +3,7 @@
 use crate::dm::zoned::BLOCK_BYTES;
 
 const MAGIC: u32 = 0x445a_4244;
-const CRC_AT: usize = 44;
+pub(crate) const CRC_AT: usize = 44;
 const LABEL_AT: usize = 48;
 const SET_UUID_AT: usize = 80;
 const DEVICE_UUID_AT: usize = 96;
