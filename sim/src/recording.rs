@@ -274,7 +274,7 @@ impl Recording {
 
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.title.iter().try_for_each(|line| writeln!(f, "# {line}"))?;
+        self.title.iter().flat_map(|line| line.lines()).try_for_each(|line| writeln!(f, "# {line}"))?;
         writeln!(f, "{MAGIC}\nprofile {}\nseed {}", self.profile.name(), self.seed)?;
         if !self.rule.is_empty() {
             writeln!(f, "rule {}", self.rule)?;

@@ -65,7 +65,7 @@ fn drawn_disks(rng: &mut Rng) -> Vec<NullConfig> {
     let mut one = |_| {
         // Sectors of a logical block: with 512 bytes lengths need be no multiple of 4 KiB.
         let unit = if rng.chance(1, 2) { 1 } else { 8 };
-        let mut part_of_zone = |rng: &mut Rng| rng.below(zone / unit) * unit;
+        let part_of_zone = |rng: &mut Rng| rng.below(zone / unit) * unit;
         let zones = if rng.chance(1, 4) { 1 + rng.below(3) } else { 4 + rng.below(60) };
         let last = if rng.chance(1, 3) { part_of_zone(rng) } else { 0 };
         let max_active = rng.chance(1, 3).then(|| 1 + rng.below(14) as u32);

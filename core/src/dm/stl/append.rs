@@ -307,7 +307,8 @@ pub(super) async fn room_for(shared: &Shared, lane: LaneNo, share: Pool, blocks:
                 Room::Blocks(room) if room >= blocks => Some(Ok(lane)),
                 Room::Blocks(_) => {
                     state.close(lane);
-                    let has_room = state.room(lane, share) != Room::None;
+                    // A zone that another lane lends may be busy, or take less.
+                    let has_room = matches!(state.room(lane, share), Room::Blocks(room) if room >= blocks);
                     if !has_room {
                         // Others may have waited for what this one would do.
                         state.notify(|signals| &signals.progress);
