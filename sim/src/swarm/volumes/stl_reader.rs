@@ -11,10 +11,10 @@ use crate::StlMedia;
 use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
-use shingle_core::dm::stl::format::{PieceKind, ZoneUse};
+use shingle_core::dm::stl::format::{Checksum, PieceKind, ZoneUse};
 use shingle_core::dm::stl::map::{Extent, LeafNo, Pending, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, RootFound, Survey, Walk, Window};
-use shingle_core::dm::stl::{BLOCK_BYTES, Lba, ZoneIndex};
+use shingle_core::dm::stl::{BLOCK_BYTES, Lba, Pba, ZoneIndex};
 use shingle_core::time::Instant;
 
 /// Checks the volume, its data as well.
@@ -133,14 +133,21 @@ pub(super) fn check_and_salvage(drives: &mut Drives) -> Result<(), String> {
     let blocks = Lba(0)..Lba(volume.newest.root.capacity);
     let window = Window::gather(&mut media, &survey, blocks.clone(), &mut |_, _| ());
     let mut salvaged = vec![None; volume.newest.root.capacity as usize];
-    let each = |extent: &Extent| -> Vec<(Lba, _)> {
-        (0..extent.blocks).map(|n| (extent.lba + u64::from(n), extent.place(n).map(|(_, sum)| sum))).collect()
+    let each = |extent: &Extent| -> Vec<_> {
+        (0..extent.blocks).map(|n| (extent.lba + u64::from(n), extent.place(n))).collect()
     };
-    window.extents(blocks).iter().flat_map(each).for_each(|(lba, sum)| salvaged[lba.0 as usize] = sum);
+    window.extents(blocks).iter().flat_map(each).for_each(|(lba, place)| salvaged[lba.0 as usize] = place);
     let known = extents(&mut media, &volume);
-    let mut known = known.iter().flat_map(each).filter(|(_, sum)| sum.is_some());
-    match known.find(|(lba, sum)| salvaged[lba.0 as usize] != *sum) {
-        Some((lba, _)) => Err(format!("by the headers alone block {lba} is another than by the map")),
-        None => Ok(()),
+    let sum = |place: Option<(Pba, Checksum)>| place.map(|(_, sum)| sum);
+    for (lba, known) in known.iter().flat_map(each).filter(|(_, place)| place.is_some()) {
+        let found = salvaged[lba.0 as usize];
+        if sum(found) == sum(known) {
+            continue;
+        }
+        // What says that users were told of a failed write may be gone.
+        if !found.is_some_and(|(place, _)| survey.is_of_partial_batch(&mut media, place)) {
+            return Err(format!("by the headers alone block {lba} is another than by the map"));
+        }
     }
+    Ok(())
 }

@@ -213,6 +213,15 @@ impl Survey {
         self.refused.get(&(batch.epoch, batch.number)).is_some_and(|attempt| *attempt > batch.attempt)
     }
 
+    /// True if a block lies in a batch of which only a part is on the disk: its write failed. The batch was written again elsewhere, or users were told
+    /// that it failed.
+    pub fn is_of_partial_batch(&self, media: &mut dyn Media, place: Pba) -> bool {
+        let (zone, offset) = self.space.set.zone_of(place);
+        let chain = self.chain(media, zone);
+        let batch = chain.found.iter().find(|found| found.end > offset);
+        batch.is_some_and(|batch| !batch.is_whole(media, &self.space))
+    }
+
     /// Blocks of a batch that are not what its header says, where that can be because it was torn: the last of a zone with a pointer, any of
     /// another.
     pub(super) fn torn(&self, media: &mut dyn Media, zone: ZoneIndex, chain: &Chain) -> Vec<Pba> {
