@@ -173,6 +173,12 @@ impl Devices {
         Some(Named { name: name.to_owned(), kind: "table", device, leaf: device, plug: None })
     }
 
+    /// Kind of the disk or head with this name.
+    #[must_use]
+    pub fn kind_of(&self, name: &str) -> Option<&'static str> {
+        self.disks.0.iter().find(|disk| disk.name == name).map(|disk| disk.kind)
+    }
+
     /// The devices that have several paths to their disk.
     pub fn heads(&self) -> impl Iterator<Item = &Named> {
         self.disks.0.iter().filter(|disk| disk.kind == MULTIPATH)

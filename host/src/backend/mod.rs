@@ -12,7 +12,7 @@
 mod file;
 mod null;
 mod profile;
-mod zoned_blk;
+pub(crate) mod zoned_blk;
 mod zoned_dir;
 
 use std::fmt;

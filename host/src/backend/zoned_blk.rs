@@ -13,8 +13,11 @@ use crate::disk::zoned_blk::{ErrorKind, Options, ZonedBlk, ZonedBlkError, check,
 use crate::fields::Fields;
 use crate::shard::Shard;
 
+/// Name of the type in a stack file.
+pub(crate) const NAME: &str = "zoned-blk";
+
 pub(super) const TYPE: BackEndType = BackEndType {
-    name: "zoned-blk",
+    name: NAME,
     read,
     at,
     ask: Some(|stack, disk| {

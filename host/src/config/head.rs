@@ -11,6 +11,7 @@ use shingle_core::time::Duration;
 use super::build::add_plug;
 use super::plan::{DevicePlan, DiskPlan, MadeOf};
 use super::spec::{DeviceKeys, Spec};
+use crate::backend::zoned_blk;
 use crate::devices::{Devices, MULTIPATH, Named};
 use crate::disk_identity::DiskIdentity;
 use crate::extents::{Extents, OtherDisk, check_lines, check_paths};
@@ -21,8 +22,8 @@ use crate::fields::{At, Diagnostic, Fields, Item, Source};
 pub struct HeadPlan {
     /// The paths.
     pub paths: Vec<PathPlan>,
-    /// How one of them is chosen.
-    pub policy: PolicyKind,
+    /// How one of them is chosen, if the stack file says.
+    given_policy: Option<PolicyKind>,
     /// How it works otherwise.
     pub options: HeadOptions,
     /// The place of the list.
@@ -38,8 +39,10 @@ pub struct PathPlan {
     pub state: AnaState,
 }
 
-/// What is chosen if nobody says otherwise: the best over drawn sets of paths, with nothing to be set.
+/// Default policy: the best over drawn sets of paths, with nothing to be set.
 const POLICY: PolicyKind = PolicyKind::ExpectedDelay;
+/// Default policy over zoned block devices. The kernel keeps write pointers for each node, and refuses a write that follows one over another node.
+const POLICY_OF_ZONED_BLOCK_DEVICES: PolicyKind = PolicyKind::Numa;
 /// Bounds of times, in ms.
 const HOUR: u64 = 3_600_000;
 
@@ -66,7 +69,22 @@ impl HeadPlan {
             fields.error(Diagnostic::at(place, title).label(format!("a disk has 1 to {MOST_PATHS}")));
             return None;
         }
-        Some(Self { paths, policy: policy.map_or(POLICY, |at| at.value), options, place })
+        Some(Self { paths, given_policy: policy.map(|at| at.value), options, place })
+    }
+
+    /// Policy of the head, by the kind of each path. Warns of one that alternates between zoned block devices.
+    pub fn policy(&self, kind_of: impl Fn(&str) -> Option<&'static str>) -> PolicyKind {
+        let are_zoned_block_devices = self.names().any(|path| kind_of(path) == Some(zoned_blk::NAME));
+        let usual = if are_zoned_block_devices { POLICY_OF_ZONED_BLOCK_DEVICES } else { POLICY };
+        let policy = self.given_policy.unwrap_or(usual);
+        if are_zoned_block_devices && policy != usual {
+            let (names, policy, usual) = (self.names().collect::<Vec<_>>().join(", "), policy.name(), usual.name());
+            tracing::warn!(
+                "policy \"{policy}\" of the paths {names} alternates between zoned block devices, and writes may fail, as the kernel keeps write \
+                 pointers for each of them: use policy = \"{usual}\""
+            );
+        }
+        policy
     }
 
     /// The names of its paths.
@@ -244,11 +262,27 @@ pub(super) fn add_head(
         paths.push((config, stack.limits(id).clone()));
     }
     let paths: Vec<(PathConfig, &Limits)> = paths.iter().map(|(config, limits)| (config.clone(), limits)).collect();
-    let head = Head::new(&paths, plan.policy, plan.options.clone());
+    let head = Head::new(&paths, plan.policy(|path| devices.kind_of(path)), plan.options.clone());
     let head = head.map_err(|error| Box::new(plan.blame(name, &error)))?;
     let head = stack.add(Box::new(head)).map_err(|error| fail(&error))?;
     let plug = add_plug(stack, head, PlugOptions::for_device(stack.limits(head))).map_err(|error| fail(&error))?;
     devices
         .add_disk(Named { name: name.into(), kind: MULTIPATH, device: plug.unwrap_or(head), leaf: head, plug }, None);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zoned_block_devices_stay_with_one_path_by_default() {
+        let path = |name: &str| PathPlan { device: At { value: name.into(), span: 0..0 }, state: AnaState::Optimized };
+        let paths = ["left", "right"].map(path).into();
+        let plan = HeadPlan { paths, given_policy: None, options: HeadOptions::default(), place: 0..0 };
+        assert_eq!(plan.policy(|_| Some("file")), PolicyKind::ExpectedDelay);
+        assert_eq!(plan.policy(|_| Some("zoned-blk")), PolicyKind::Numa);
+        let plan = HeadPlan { given_policy: Some(PolicyKind::RoundRobin), ..plan };
+        assert_eq!(plan.policy(|_| Some("zoned-blk")), PolicyKind::RoundRobin, "with a warning in the log");
+    }
 }

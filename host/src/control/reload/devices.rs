@@ -51,7 +51,10 @@ impl Reloader<'_> {
         match self.made_of(name)? {
             MadeOf::Table(_) => self.set_knobs(name),
             MadeOf::Paths(head) => {
-                let policy = SetPathPolicy { device: name.to_owned(), policy: head.policy.name().into() };
+                let disks = &self.wanted.disks;
+                let kind_of = |path: &str| disks.iter().find(|disk| disk.name == path).map(|disk| disk.kind.name);
+                let policy = head.policy(kind_of).name().into();
+                let policy = SetPathPolicy { device: name.to_owned(), policy };
                 paths::set_policy(self.daemon, &policy).map(drop)
             }
         }
