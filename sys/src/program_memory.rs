@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "every_page_of_the_program_is_locked runs it in a process of its own"]
+    #[ignore = "every_page_of_the_program_is_locked runs it in another process"]
     fn locks_the_program() {
         // SAFETY: the call takes no pointer.
         let result = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };

@@ -3,7 +3,7 @@
 use std::env::current_exe;
 use std::process::Command;
 
-/// Runs the ignored test `name` in a process of its own, as memory that it locks would count for the other tests.
+/// Runs the ignored test `name` in another process, as memory that it locks would count for the other tests.
 pub fn run_ignored_test_alone(name: &str) {
     let arguments = ["--ignored", "--exact", name, "--nocapture", "--test-threads=1"];
     let child = Command::new(current_exe().unwrap()).args(arguments).output().unwrap();

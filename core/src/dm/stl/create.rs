@@ -33,7 +33,7 @@ pub struct Created {
 
 /// Most zones that the first root names.
 const MAX_NAMED: usize = 16;
-/// Active zones that a disk has to allow beside those of side lanes: of roots, of the base lanes, of one that failed, and one for a start.
+/// Active zones that a disk has to allow, without those of side lanes: of roots, of the base lanes, of one that failed, and one for a start.
 pub(super) const MIN_ACTIVE: u32 = 7;
 
 /// Why no volume can be made of these devices.
@@ -43,7 +43,7 @@ pub enum CreateError {
     NoZones,
     /// Zones of other lengths, in sectors.
     OtherZones(u64, u64),
-    /// One of the first two zones of this device cannot be written, or is shorter than a root.
+    /// This device has no two zones for roots: one of its first two cannot be written, or is shorter than a root.
     DeadRoots(usize),
     /// This device allows so few active zones.
     FewActive(usize, u32),
@@ -175,7 +175,7 @@ fn zone_sectors(parts: &[Part]) -> Result<u64, CreateError> {
     lengths.find(|len| *len != first).map_or(Ok(first), |other| Err(CreateError::OtherZones(first, other)))
 }
 
-/// Blocks that can be written in each zone; 0 of a zone whose capacity is no multiple of a block.
+/// Blocks that can be written in each zone; 0 if the capacity of the zone is not a multiple of a block.
 pub(super) fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
     if part.zones.is_empty() {
         return vec![(zone_sectors / u64::from(BLOCK_SECTORS)) as u32; (part.sectors / zone_sectors) as usize];

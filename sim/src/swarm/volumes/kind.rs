@@ -62,7 +62,7 @@ pub(super) trait Kind {
         Ok(None)
     }
 
-    /// Conditions of the metadata that a report counts, so that a test can tell that they occur.
+    /// Conditions of the metadata that a report counts. Tests assert that they occur.
     fn conditions(&self, drives: &mut Drives) -> Vec<&'static str> {
         let _ = drives;
         Vec::new()

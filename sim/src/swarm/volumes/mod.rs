@@ -101,7 +101,7 @@ struct Run<'a> {
     kind: &'a dyn Kind,
     scenario: &'a Scenario,
     report: Report,
-    /// What the disks held at an earlier moment.
+    /// Content of the disks at an earlier moment.
     earlier: Option<Media>,
     /// The number of its life.
     life: u64,

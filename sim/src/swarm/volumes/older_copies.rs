@@ -11,10 +11,10 @@ use shingle_core::block::DeviceId;
 use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
-/// One out of this many power cuts is followed by a start with an older copy.
+/// Power cuts for each start with an older copy, on average.
 const ONE_CUT_OF: u64 = 4;
 
-/// What a start does with an older copy of a disk.
+/// Outcome of a start with an older copy of a disk.
 pub(super) struct Start {
     /// Text of the error, if the volume is refused.
     pub refused: Option<String>,

@@ -283,7 +283,7 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
     rng.chance(1, 3).then(|| Duration(slowest * some(&mut rng, &[50, 150, 400])))
 }
 
-/// Blocks of a zone so long that a volume with leaves of 8 blocks has several tables of leaves.
+/// Blocks of a long zone: a volume with such zones and leaves of 8 blocks has several tables of leaves.
 const LONG_ZONE: u32 = 512;
 
 /// Draws the blocks of a zone and how often leaves are halved: half of all volumes have small leaves, and a few of them long zones. A separate

@@ -144,7 +144,7 @@ pub(super) fn check_and_salvage(drives: &mut Drives) -> Result<(), String> {
         if sum(found) == sum(known) {
             continue;
         }
-        // What says that users were told of a failed write may be gone.
+        // The batch that voids a failed write may be gone.
         if !found.is_some_and(|(place, _)| survey.is_of_partial_batch(&mut media, place)) {
             return Err(format!("by the headers alone block {lba} is another than by the map"));
         }
