@@ -308,6 +308,31 @@ fn a_flush_after_a_failed_flush_reaches_the_disk() {
     assert_eq!(flushes_after_a_failed_one(gone), 0, "the test does not show it");
 }
 
+/// Flushes of the disk that a FLUSH causes, behind a start whose own flush has failed. Its data was written before a kill, and never flushed.
+fn flushes_after_a_start_that_could_not_flush(gone: Sabotage) -> usize {
+    let (mut volume, _) = watched();
+    volume.write(3, 1, 1);
+    volume.rig.settle();
+    let media = taken_out(&mut volume);
+    let (mut volume, watch) = watched();
+    volume.stop();
+    put_back(&mut volume, &media);
+    watch.failing_flushes.set(1);
+    volume.load();
+    volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
+    assert_eq!(volume.read(3, 1), [1]);
+    watch.told.borrow_mut().clear();
+    volume.flush();
+    watch.told.borrow().iter().filter(|op| **op == Op::Flush).count()
+}
+
+#[test]
+fn a_flush_after_a_start_that_could_not_flush_reaches_the_disk() {
+    assert_eq!(flushes_after_a_start_that_could_not_flush(Sabotage::default()), 1);
+    let gone = Sabotage { failed_flush_counts: true, ..Sabotage::default() };
+    assert_eq!(flushes_after_a_start_that_could_not_flush(gone), 0, "the test does not show it");
+}
+
 /// Data of a block that has changed on the disk, if it can be read.
 fn rotten_block(gone: Sabotage) -> Option<u8> {
     let mut volume = Volume::new(&[disk(40, Some(0))], 200, small());

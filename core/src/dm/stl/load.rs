@@ -688,11 +688,21 @@ impl State {
 /// the newest root is lost.
 async fn settle(shared: &Shared, io: &Io, seen: &[Seen], pointers: &BTreeMap<ZoneIndex, Zone>) -> Result<(), Reason> {
     if !shared.borrow().guards.gone().start_unflushed {
-        flush_disks(shared).await?;
+        make_durable(shared).await?;
     }
     erase_torn(io, seen).await;
     empty_map_zones(shared).await;
     clear_rest(shared, pointers).await
+}
+
+/// Flushes all disks. If that fails, the volume is read-only, and what was found after a kill may be in their caches: a flush of users reaches them.
+async fn make_durable(shared: &Shared) -> Result<(), Reason> {
+    let result = flush_disks(shared).await;
+    let mut state = shared.borrow_mut();
+    if result.is_err() && !state.guards.gone().failed_flush_counts {
+        state.disks.present().into_iter().for_each(|member| state.disks.doubt(member));
+    }
+    result
 }
 
 /// Zones in which the root names no part of the map are emptied, for the first root of this life: if each start needed a zone that the one before did not
