@@ -317,7 +317,7 @@ fn flushes_after_a_start_that_could_not_flush(gone: Sabotage) -> usize {
     let (mut volume, watch) = watched();
     volume.stop();
     put_back(&mut volume, &media);
-    watch.failing_flushes.set(1);
+    watch.failing_flushes.set(4);
     volume.load();
     volume.rig.stack.with_device(volume.rig.top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
     assert_eq!(volume.read(3, 1), [1]);

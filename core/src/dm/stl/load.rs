@@ -695,9 +695,18 @@ async fn settle(shared: &Shared, io: &Io, seen: &[Seen], pointers: &BTreeMap<Zon
     clear_rest(shared, pointers).await
 }
 
-/// Flushes all disks. If that fails, the volume is read-only, and what was found after a kill may be in their caches: a flush of users reaches them.
+/// Times that a start tries to flush the disks.
+const MAX_FLUSHES: u32 = 4;
+
+/// Flushes all disks. If that fails again and again, the volume is read-only, and what was found after a kill may be in their caches: a flush of users
+/// reaches them.
 async fn make_durable(shared: &Shared) -> Result<(), Reason> {
-    let result = flush_disks(shared).await;
+    let mut result = flush_disks(shared).await;
+    for _ in 1..MAX_FLUSHES {
+        if result.is_err() {
+            result = flush_disks(shared).await;
+        }
+    }
     let mut state = shared.borrow_mut();
     if result.is_err() && !state.guards.gone().failed_flush_counts {
         state.disks.present().into_iter().for_each(|member| state.disks.doubt(member));
