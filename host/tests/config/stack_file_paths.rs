@@ -46,7 +46,7 @@ fn a_device_with_paths_is_built_behind_them_whatever_the_order_in_the_file() {
     let names: Vec<&str> = plan.devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!(names, ["p0", "p1", "a"]);
     assert_eq!(plan.devices[2].needs(), ["p0", "p1"]);
-    assert_eq!(head(&plan).policy, PolicyKind::ExpectedDelay);
+    assert_eq!(head(&plan).policy(|_| None), PolicyKind::ExpectedDelay);
     assert!(head(&plan).paths.iter().all(|path| path.state == AnaState::Optimized));
 }
 
@@ -64,8 +64,8 @@ fn every_key_of_paths_is_read() {
                 no-path-timeout = \"5s\"\nattempts = 2\nprobe = \"1s\"\nchange-timeout = \"3s\"\ndouble-appends = true\n\
                 delayed-removal = \"7s\"\nsilence-timeout = \"1h\"\n";
     let plan = parse(&with(keys)).unwrap();
-    let HeadPlan { paths, policy, options, .. } = head(&plan);
-    assert_eq!((paths[1].state, *policy), (AnaState::NonOptimized, PolicyKind::Latency));
+    let HeadPlan { paths, options, .. } = head(&plan);
+    assert_eq!((paths[1].state, head(&plan).policy(|_| None)), (AnaState::NonOptimized, PolicyKind::Latency));
     let ms = Duration::from_millis;
     assert_eq!((options.no_path_timeout, options.attempts), (Some(ms(5000)), 2));
     assert_eq!((options.probe, options.change_timeout, options.may_double_appends), (ms(1000), ms(3000), true));
