@@ -23,13 +23,14 @@ impl Default for LeafSize {
 
 impl LeafSize {
     const MAX_LOG2: u32 = 13;
+    const MAX_HALVINGS: u32 = 10;
     /// Most blocks of a leaf.
     pub const MAX_BLOCKS: u32 = 1 << Self::MAX_LOG2;
 
-    /// The default size halved `times` times. Returns `None` if less than a block would be left.
+    /// The default size halved `times` times. Returns `None` if a leaf would have less than 8 blocks.
     #[must_use]
     pub fn halved(times: u32) -> Option<Self> {
-        Self::MAX_LOG2.checked_sub(times).map(|log2| Self { log2 })
+        (times <= Self::MAX_HALVINGS).then(|| Self { log2: Self::MAX_LOG2 - times })
     }
 
     /// Number of times that the default size is halved: the size as a root stores it.
