@@ -257,8 +257,10 @@ impl Root {
         let open = self.open.iter().map(|zone| (zone.start, self.zone_blocks));
         let pieces = self.pieces.iter().map(|piece| (piece.place, piece.blocks));
         let is_there = |(place, blocks): (Pba, u32)| place.0.checked_add(blocks.into()).is_some_and(|to| to <= end.0);
-        if self.leaf_size != LeafSize::default() && self.capacity > end.0 {
-            return Err(RootError("more small leaves than the devices have blocks"));
+        // Each leaf takes memory.
+        let most = if self.leaf_size == LeafSize::default() { Pba::END } else { end };
+        if self.capacity > most.0 {
+            return Err(RootError("more leaves than there can be"));
         }
         // The last address stands for zeroes.
         if end >= Pba::END || !open.chain(pieces).all(is_there) {
@@ -372,7 +374,9 @@ mod tests {
         let small = |capacity| Root { capacity, leaf_size: LeafSize::halved(10).unwrap(), ..some() };
         assert!(Root::decode(&small(2500).encode()).is_ok());
         let error = Root::decode(&small(u64::MAX).encode()).unwrap_err();
-        assert!(error.to_string().contains("more small leaves"), "memory for leaves has a bound: {error}");
+        assert!(error.to_string().contains("more leaves"), "memory for leaves has a bound: {error}");
+        let error = Root::decode(&Root { capacity: u64::MAX, ..some() }.encode()).unwrap_err();
+        assert!(error.to_string().contains("more leaves"), "{error}");
         assert!(forged(33, 1).contains("more than it has room for"));
         assert!(forged(FIXED_BYTES + 28, 7).contains("a kind or in a state"));
         assert!(Root::decode(&some().encode()[..100]).unwrap_err().to_string().contains("before its last row"));
