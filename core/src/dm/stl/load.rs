@@ -224,26 +224,29 @@ async fn zone_short_of_runs(
             let run = &shared.borrow().map.runs[run];
             (run.number, run.pages.clone())
         };
-        for page in pages {
-            let bytes = super::headers::read(shared, page.place, 1).await?.to_vec();
-            let extents = decode_page(page.place, &bytes).map_err(|error| hurt(error.to_string()))?;
+        let mut short = None;
+        read_pages(shared, &pages, |extents| {
             let state = shared.borrow();
-            for extent in extents {
-                let Some((place, _)) = extent.place(0) else { continue };
-                let (zone, offset) = state.disks.set.zone_of(place);
-                let Some(known) = pointers.get(&zone).filter(|known| zones.contains(&zone) && !known.cond.is_dead())
-                else {
-                    continue;
-                };
-                let written = ((known.written_up_to() - known.start) / u64::from(BLOCK_SECTORS)) as u32;
-                let mut missing = written.saturating_sub(offset)..extent.blocks;
-                if missing.any(|block| state.map.run_of(extent.lba + u64::from(block)) == Some(number)) {
-                    return Ok(Some(zone));
-                }
-            }
+            let is_missing = |extent: &Extent, block| state.map.run_of(extent.lba + u64::from(block)) == Some(number);
+            let zone = |extent: &Extent| {
+                let (zone, offset) = state.disks.set.zone_of(extent.place(0)?.0);
+                let known = pointers.get(&zone).filter(|known| zones.contains(&zone) && !known.cond.is_dead())?;
+                let mut behind = blocks_written(known).saturating_sub(offset)..extent.blocks;
+                behind.any(|block| is_missing(extent, block)).then_some(zone)
+            };
+            short = short.or_else(|| extents.iter().find_map(zone));
+        })
+        .await?;
+        if short.is_some() {
+            return Ok(short);
         }
     }
     Ok(None)
+}
+
+/// Blocks of a zone before its write pointer.
+fn blocks_written(zone: &Zone) -> u32 {
+    ((zone.written_up_to() - zone.start) / u64::from(BLOCK_SECTORS)) as u32
 }
 
 /// Whether this is that device of the set: its own roots say where it is.
@@ -390,19 +393,27 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
     let run = Run { number, known_as: number.into(), pages, piece };
     let size = shared.borrow().map.leaf_size;
     let first = size.start(piece.first);
-    for row in pages_from(&run.pages, first).chunk_by(|one, next| one.place + 1 == next.place) {
+    read_pages(shared, pages_from(&run.pages, first), |extents| {
+        let told = extents.iter().filter(|extent| extent.end() > first);
+        let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
+        index_extents(&mut shared.borrow_mut().map, number, told.iter().map(Extent::span));
+    })
+    .await?;
+    shared.borrow_mut().map.runs.push(run);
+    Ok(())
+}
+
+/// Reads pages of a run, those that lie in a row at once, and passes the extents of each to `each`.
+async fn read_pages(shared: &Shared, pages: &[PageRow], mut each: impl FnMut(&[Extent])) -> Result<(), Reason> {
+    for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;
         for (at, page) in row.iter().enumerate() {
             let bytes = data.slice(at * BLOCK_BYTES, BLOCK_BYTES).to_vec();
             let damaged = |error| hurt(format!("block {} of the map: {error}", page.place));
-            let extents = decode_page(page.place, &bytes).map_err(damaged)?;
-            let told = extents.iter().filter(|extent| extent.end() > first);
-            let told: Vec<Extent> = told.map(|extent| extent.part(first, extent.end())).collect();
-            index_extents(&mut shared.borrow_mut().map, number, told.iter().map(Extent::span));
+            each(&decode_page(page.place, &bytes).map_err(damaged)?);
         }
     }
-    shared.borrow_mut().map.runs.push(run);
     Ok(())
 }
 
@@ -576,7 +587,7 @@ async fn shorten(shared: &Shared, open: &OpenZone, pointers: &BTreeMap<ZoneIndex
         (zone, state.zones.rows()[zone.0 as usize].written)
     };
     let Some(on_disk) = pointers.get(&zone) else { return };
-    let pointer = ((on_disk.written_up_to().0 - on_disk.start.0) / u64::from(BLOCK_SECTORS)) as u32;
+    let pointer = blocks_written(on_disk);
     let is_dead = on_disk.cond.is_dead();
     if pointer >= written || is_dead {
         return;

@@ -36,7 +36,7 @@ impl Volume {
             let has_pointer = zones.contains(&zone) && self.space.is_sequential(zone) && is_alive;
             has_pointer && offset + extent.blocks > self.space.pointer(zone)
         };
-        let leaves = (0..self.leaves.len() as u32).map(LeafNo);
-        leaves.into_iter().any(|leaf| walk.leaf(media, leaf, &mut Findings::default()).0.iter().any(&mut lacks))
+        let mut leaves = (0..self.leaves.len() as u32).map(LeafNo);
+        leaves.any(|leaf| walk.leaf(media, leaf, &mut Findings::default()).0.iter().any(&mut lacks))
     }
 }
