@@ -2,17 +2,16 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::mapped;
+use super::rebuilt_line::{BuildLine, parse};
 use crate::choices::Choices;
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::dm::stl::Step;
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::zoned::{Sabotage, Zoned};
-use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
+use shingle_core::dm::{ArgError, BuildContext, Mapping, TableLine, Target};
 
 /// Messages of an operator while hosts use the volume: the ones that change the way of data.
 pub(super) const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel, set policy shingle, set commit_ms 100, \
@@ -41,38 +40,21 @@ impl mapped::Tables for Tables {
         let message =
             choices.and_then(|choices| choices.chance("other-knobs", 1, 2).then(|| choices.one("knob", &messages)));
         let text = format!("0 {} zoned {}", u64::from(blocks) * u64::from(BLOCK_SECTORS), names.join(" "));
-        let mut lines = parse_table(&text).map_err(|error| error.to_string())?;
-        for line in &mut lines {
-            line.target = Arc::new(Tuned { line: line.target.clone(), message, tables: *self });
-        }
-        Ok(lines)
+        parse(&text, &Tuned { message, tables: *self })
     }
 }
 
-/// A line whose target gets a message as soon as it is built.
-#[derive(Debug)]
+/// Sends the target a message as soon as it is built.
+#[derive(Clone, Debug)]
 struct Tuned {
-    line: Arc<dyn Target>,
     message: Option<&'static str>,
     #[cfg_attr(not(feature = "sabotage"), expect(dead_code, reason = "it has only guards that are taken away"))]
     tables: Tables,
 }
 
-impl Target for Tuned {
-    fn devices(&self) -> Vec<&DeviceArg> {
-        self.line.devices()
-    }
-
-    fn is_sole_writer(&self) -> bool {
-        self.line.is_sole_writer()
-    }
-
-    fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.line.arguments(view, out)
-    }
-
-    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
-        let mapping = self.line.build(context)?;
+impl BuildLine for Tuned {
+    fn build(&self, line: &dyn Target, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+        let mapping = line.build(context)?;
         #[cfg(feature = "sabotage")]
         context.stack.with_device(mapping.device, |volume: &mut Zoned, cx| volume.sabotage(self.tables.sabotage, cx));
         if let Some(message) = self.message {

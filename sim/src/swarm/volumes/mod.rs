@@ -31,6 +31,7 @@ mod machine;
 mod mapped;
 mod older_copies;
 mod reader;
+mod rebuilt_line;
 mod removal;
 #[cfg(test)]
 mod replay_tests;

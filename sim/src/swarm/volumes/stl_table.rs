@@ -2,17 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::mapped;
+use super::rebuilt_line::{BuildLine, parse};
 use crate::choices::Choices;
 use crate::volume::BLOCK_SECTORS;
 use shingle_core::block::{DeviceId, Limits};
 use shingle_core::dm::stl::{Options, Step, Stl, policy};
-use shingle_core::dm::{ArgError, BuildContext, DeviceArg, Mapping, TableLine, Target, View, parse_table};
+use shingle_core::dm::{ArgError, BuildContext, Mapping, TableLine, Target};
 use shingle_core::time::Duration;
 
 /// Little of everything, so that all of it happens often.
@@ -85,39 +84,22 @@ impl mapped::Tables for Tables {
         let Options { batch_blocks, most_runs, .. } = plan.options;
         let (sectors, names) = (u64::from(blocks) * u64::from(BLOCK_SECTORS), names.join(" "));
         let text = format!("0 {sectors} stl {names} batch:{batch_blocks} runs:{most_runs}");
-        let mut lines = parse_table(&text).map_err(|error| error.to_string())?;
-        for line in &mut lines {
-            line.target = Arc::new(Small { line: line.target.clone(), plan, tables: *self });
-        }
-        Ok(lines)
+        parse(&text, &Small { plan, tables: *self })
     }
 }
 
-/// A line that is what it says, but for the options.
-#[derive(Debug)]
+/// Builds the target with the options of a plan.
+#[derive(Clone, Debug)]
 struct Small {
-    line: Arc<dyn Target>,
     plan: Plan,
     #[cfg_attr(not(feature = "sabotage"), expect(dead_code, reason = "it has only guards that are taken away"))]
     tables: Tables,
 }
 
-impl Target for Small {
-    fn devices(&self) -> Vec<&DeviceArg> {
-        self.line.devices()
-    }
-
-    fn is_sole_writer(&self) -> bool {
-        self.line.is_sole_writer()
-    }
-
-    fn arguments(&self, view: &View<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.line.arguments(view, out)
-    }
-
-    fn build(&self, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
+impl BuildLine for Small {
+    fn build(&self, line: &dyn Target, context: &mut BuildContext<'_>) -> Result<Mapping, ArgError> {
         let devices =
-            self.devices().into_iter().map(|arg| context.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
+            line.devices().into_iter().map(|arg| context.device(arg)).collect::<Result<Vec<DeviceId>, _>>()?;
         let limits: Vec<Limits> = devices.iter().map(|device| context.stack.limits(*device).clone()).collect();
         let mut volume = Stl::new(devices, &limits, context.len, self.plan.options);
         if let Some((id, step)) = self.plan.leaving {
