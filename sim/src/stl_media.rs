@@ -31,8 +31,7 @@ impl<'a> StlMedia<'a> {
         for (number, device) in devices.iter().enumerate() {
             let limits = media.stack.limits(*device).clone();
             let zones = if limits.zoned.is_some() { media.report(number, limits.zones())? } else { Vec::new() };
-            let max_active = limits.zoned.as_ref().and_then(|zoned| zoned.max_active);
-            media.disks.push(Disk { sectors: limits.capacity, zones, max_active });
+            media.disks.push(Disk { sectors: limits.capacity, zones, max_active: limits.max_active() });
         }
         Ok(media)
     }

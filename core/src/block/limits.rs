@@ -82,6 +82,12 @@ impl Limits {
         self.zoned.as_ref().map_or(0, |z| self.capacity.div_ceil(u64::from(z.zone_sectors)) as u32)
     }
 
+    /// Most active zones, if the device has a limit.
+    #[must_use]
+    pub fn max_active(&self) -> Option<u32> {
+        self.zoned.as_ref().and_then(|zoned| zoned.max_active)
+    }
+
     /// Whether writes to some of its zones have to keep an order.
     #[must_use]
     pub fn has_sequential_zones(&self) -> bool {

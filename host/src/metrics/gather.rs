@@ -349,7 +349,7 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         zones: zones.map(by_condition),
         survey: stack.device::<ZonedBlk>(named.leaf).map(|disk| disk.survey().clone()),
         max_open: limits.zoned.as_ref().and_then(|zoned| zoned.max_open),
-        max_active: limits.zoned.as_ref().and_then(|zoned| zoned.max_active),
+        max_active: limits.max_active(),
         plug: named.plug.and_then(|id| stack.device(id)).map(plug),
         figures: shard.devices.mapper.figures(&named.name, false, stack).unwrap_or_default(),
         paths: paths.map(|path| (shard.devices.label(path.device), path)).collect(),

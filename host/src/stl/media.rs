@@ -50,8 +50,7 @@ impl<R: Reach> DeviceMedia<R> {
         for (number, limits) in all.iter().enumerate() {
             let count = limits.zones();
             let zones = if count > 0 { media.report((number, Sector::ZERO), count)? } else { Vec::new() };
-            let max_active = limits.zoned.as_ref().and_then(|zoned| zoned.max_active);
-            media.disks.push(Disk { sectors: limits.capacity, zones, max_active });
+            media.disks.push(Disk { sectors: limits.capacity, zones, max_active: limits.max_active() });
         }
         Ok(media)
     }

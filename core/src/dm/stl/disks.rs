@@ -33,7 +33,7 @@ impl Disk {
             device,
             most_blocks,
             most_segments: limits.max_segments.map_or(usize::MAX, |most| most as usize),
-            most_active: limits.zoned.as_ref().and_then(|zoned| zoned.max_active),
+            most_active: limits.max_active(),
             is_rotational: limits.rotational,
             has_undurable: false,
         }

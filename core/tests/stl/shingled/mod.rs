@@ -144,8 +144,7 @@ impl Volume {
             Payload::Zones(zones) => zones,
             _ => vec![],
         };
-        let max_active = limits.zoned.and_then(|zoned| zoned.max_active);
-        Part { id: [number as u8 + 1; 16], zones, sectors: limits.capacity, max_active }
+        Part { id: [number as u8 + 1; 16], zones, sectors: limits.capacity, max_active: limits.max_active() }
     }
 
     /// Puts the target on the disks, in any order.

@@ -135,7 +135,7 @@ fn form(world: &mut World, keepers: &[DeviceId]) -> Result<u64, String> {
     let mut parts = Vec::new();
     for (number, disk) in (1..).zip(keepers) {
         let limits = world.stack.limits(*disk);
-        let (sectors, max_active) = (limits.capacity, limits.zoned.as_ref().and_then(|zoned| zoned.max_active));
+        let (sectors, max_active) = (limits.capacity, limits.max_active());
         parts.push(Part { id: [number; 16], zones: zones(world, *disk)?, sectors, max_active });
     }
     let created = create(SetId([0x51; 16]), &parts, Sizing::with_reserve(RESERVE)).map_err(text)?;

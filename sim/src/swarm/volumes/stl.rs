@@ -76,8 +76,7 @@ fn look(stack: &mut Stack, disk: DeviceId) -> Result<Part, String> {
             zones = found;
         }
     }
-    let max_active = limits.zoned.and_then(|zoned| zoned.max_active);
-    Ok(Part { id: [0; 16], zones, sectors: limits.capacity, max_active })
+    Ok(Part { id: [0; 16], zones, sectors: limits.capacity, max_active: limits.max_active() })
 }
 
 /// Sends a bio, in pieces that the disk takes, and lets time pass until they are back.
