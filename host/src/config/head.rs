@@ -22,7 +22,7 @@ use crate::fields::{At, Diagnostic, Fields, Item, Source};
 pub struct HeadPlan {
     /// The paths.
     pub paths: Vec<PathPlan>,
-    /// How one of them is chosen, if the stack file says.
+    /// Policy of the stack file, if it has one.
     given_policy: Option<PolicyKind>,
     /// How it works otherwise.
     pub options: HeadOptions,

@@ -66,7 +66,7 @@ fn only_damaged_blocks_read_as_other_data() {
     assert!(faults > 500, "{faults} damages");
 }
 
-/// Not recorded: most of what shows it is damaged while the volume is stopped.
+/// By seeds: no recording of it was made.
 #[test]
 fn a_superblock_that_counts_with_a_wrong_checksum_is_found() {
     let damaged = |seed: &u64| describe(*seed, Profile::DmZoned).contains("returns other data");

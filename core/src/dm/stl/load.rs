@@ -403,7 +403,7 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
     Ok(())
 }
 
-/// Reads pages of a run, those that lie in a row at once, and passes the extents of each to `each`.
+/// Reads pages of a run, contiguous ones at once, and passes the extents of each to `each`.
 async fn read_pages(shared: &Shared, pages: &[PageRow], mut each: impl FnMut(&[Extent])) -> Result<(), Reason> {
     for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;

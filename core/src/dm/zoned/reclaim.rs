@@ -420,8 +420,8 @@ impl State {
         Some((chunk, action))
     }
 
-    /// True if writes wait for a zone, and such writes hold all unrecorded zones: neither a commit nor a reset lowers their
-    /// number, and only reclaim can win the zones that the writes wait for.
+    /// True if writes wait for a zone, and such writes hold all unrecorded zones. Commits and resets do not lower the number of these then; only reclaim
+    /// frees the zones that the writes wait for.
     fn is_stuck_in_crowd(&self) -> bool {
         let zones = &self.volume.zones;
         let may_lower = self.has_to_record() || !zones.is_settled() || !zones.found_written.is_empty();

@@ -249,8 +249,8 @@ impl State {
     }
 
     /// True if as many zones are unrecorded as may be: writes that need another one, copies and discards wait for a commit and for resets. Writes in
-    /// flight and one copy for each device can still add some. After a commit has failed there is no bound until one is durable: each commit that writes
-    /// wait for would bring the volume nearer to being read-only.
+    /// flight and one copy for each device can still add some. After a commit has failed the number is not limited until one is durable: each
+    /// commit that writes wait for would bring the volume nearer to being read-only.
     pub fn is_crowded(&self) -> bool {
         let is_full = self.volume.zones.unrecorded >= self.knobs.unrecorded_zones;
         is_full && self.failed_commits == 0 && !self.guards.gone().unrecorded_unbound

@@ -217,7 +217,7 @@ impl Zones {
         self
     }
 
-    /// How many of these are on a device that is faster than the others.
+    /// Number of these zones that are on a device faster than the others.
     fn count_fronts(&self, zones: &BTreeSet<ZoneIndex>) -> usize {
         zones.iter().filter(|zone| self.is_front[zone.0 as usize]).count()
     }
