@@ -8,7 +8,6 @@ use super::{Judged, Media, Run, branch_rng};
 use crate::disk::CrashDisk;
 use crate::model::{Rule, Violation};
 use shingle_core::block::DeviceId;
-use shingle_core::random::Rng;
 use shingle_core::time::Instant;
 
 /// Power cuts for each start with an older copy, on average.
@@ -37,10 +36,13 @@ impl Run<'_> {
             self.earlier = Some(media.clone());
         }
         let broken = |what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what };
-        let found = self.compare(media, &copied, (place, blocks), &mut rng).map_err(broken)?;
-        let Some((start, is_written)) = found else { return Ok(()) };
+        let mut on = |media| bare(self.scenario, Some(media), &mut rng).map_err(broken);
+        let (mut right, mut copied) = (on(media.clone())?, on(copied)?);
+        let start = self.kind.start_with_older_copy(&mut right, &mut copied, (place, blocks)).map_err(broken)?;
+        let Some(start) = start else { return Ok(()) };
+        let has_changed = |disk: &DeviceId| copied.stack.device::<CrashDisk>(*disk).is_some_and(CrashDisk::has_changed);
         let condition = match (&start.refused, start.lacking) {
-            (Some(why), _) if is_written => {
+            (Some(why), _) if copied.disks.iter().any(has_changed) => {
                 let what =
                     format!("a start with an older copy of disk {place} was refused, after it had written: {why}");
                 return Err(broken(what));
@@ -51,22 +53,5 @@ impl Run<'_> {
         };
         *self.report.noted.entry(condition).or_default() += 1;
         Ok(())
-    }
-
-    /// Compares a start on the right disks with one on the copied ones. Also returns true if the start has written to a disk. `None` for a volume that makes
-    /// no claims about older copies.
-    fn compare(
-        &self,
-        right: &Media,
-        copied: &Media,
-        (place, blocks): (usize, u32),
-        rng: &mut Rng,
-    ) -> Result<Option<(Start, bool)>, String> {
-        let [mut right, mut copied] =
-            [bare(self.scenario, Some(right.clone()), rng)?, bare(self.scenario, Some(copied.clone()), rng)?];
-        let start = self.kind.start_with_older_copy(&mut right, &mut copied, (place, blocks))?;
-        let has_changed = |disk: &DeviceId| copied.stack.device::<CrashDisk>(*disk).is_some_and(CrashDisk::has_changed);
-        let is_written = copied.disks.iter().any(has_changed);
-        Ok(start.map(|start| (start, is_written)))
     }
 }
