@@ -185,6 +185,11 @@ impl Loaded {
         self.parts.iter().try_for_each(|part| stack.is_ready(*part))
     }
 
+    /// True if every request to this table fails.
+    pub fn fails_all(&self) -> bool {
+        self.lines.iter().all(|line| line.kind.name == "error")
+    }
+
     pub fn is_replaceable(&self, stack: &Stack) -> Result<(), String> {
         self.parts.iter().try_for_each(|part| stack.is_replaceable(*part))
     }

@@ -285,8 +285,11 @@ impl Mapper {
         (stack, resolver): (&mut Stack, &dyn Resolver),
     ) -> Result<Option<Loaded>, MapperError> {
         let device = &mut self.devices[place];
-        if let Some(Err(why)) = device.live.as_ref().map(|live| live.is_replaceable(stack)) {
-            let advice = "end what uses the device, remove it and create it again";
+        // Over a table on which everything fails, reads return errors and never older data. It is also how users drop a volume whose disks are gone.
+        let fails_all = device.inactive.as_ref().is_some_and(Loaded::fails_all);
+        let replaceable = device.live.as_ref().filter(|_| !fails_all).map(|live| live.is_replaceable(stack));
+        if let Some(Err(why)) = replaceable {
+            let advice = "end what uses the device, then wipe the table with `wipe_table`, which drops these writes";
             let what = format!("`{}` keeps its table: {why}; {advice}", device.name);
             return Err(MapperError::new(MapperErrorKind::Busy, what));
         }

@@ -6,13 +6,16 @@ use std::rc::Rc;
 
 use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Op, Payload, Status};
 use shingle_core::device::{NullConfig, NullDevice};
+use shingle_core::dm::parse_table;
 use shingle_core::dm::zoned::format::{Media, Superblock};
 use shingle_core::dm::zoned::{Sabotage, Zoned};
+use shingle_core::mapper::Mapper;
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
+use crate::rig::Rig;
 use crate::zoned::{self, Volume, ZONE, disk, first_bytes, fua, read, write};
 
 fn flush() -> Bio {
@@ -204,6 +207,43 @@ fn a_table_stays_while_acknowledged_writes_are_in_memory_only() {
     assert_eq!(volume.read(0, 8), [1; 8]);
     let why = volume.rig.stack.is_replaceable(volume.target).unwrap_err();
     assert!(why.starts_with("acknowledged writes are in memory only, since "), "{why}");
+}
+
+/// The mapper refused a table of errors too, so that `wipe_table` and `remove --force` failed after a loss of power.
+#[test]
+fn only_a_table_of_errors_replaces_one_with_acknowledged_writes_in_memory_only() {
+    let mut volume = Volume::new(&[disk(20, Some(5))], 1);
+    volume.stop();
+    let Volume { rig, disks, leaves, blocks, .. } = &mut volume;
+    let (mut mapper, disk) = (Mapper::new(), disks[0]);
+    let resolver = move |name: &str| (name == "disk").then_some(disk).ok_or_else(Vec::new);
+    let working = format!("0 {} zoned disk", *blocks * 8);
+    mapper.create("volume", "").unwrap();
+    let mut put = |text: &str, mapper: &mut Mapper, rig: &mut Rig| {
+        mapper.load("volume", parse_table(text).unwrap(), false, (&mut rig.stack, &resolver)).unwrap();
+        let ticket = mapper.resume("volume", true, &mut rig.stack).unwrap();
+        loop {
+            mapper.poll(rig.now, (&mut rig.stack, &resolver));
+            if let Some(outcome) = mapper.outcome(ticket) {
+                return outcome.map_err(|error| error.to_string());
+            }
+            rig.pass(Duration::from_millis(1));
+        }
+    };
+    put(&working, &mut mapper, rig).unwrap();
+    let device = mapper.device("volume").unwrap();
+    assert_eq!(rig.finish(device, write(0, 8, 1)).status, Status::Ok);
+    rig.stack.with_device(leaves[0], |disk: &mut NullDevice, _| {
+        disk.add_bad_blocks(Sector::ZERO..Sector(2 * u64::from(ZONE) * 8));
+    });
+    while !mapper.status("volume", false, &rig.stack).unwrap().contains("read-only") {
+        rig.finish(device, flush());
+    }
+    let why = put(&working, &mut mapper, rig).unwrap_err();
+    assert!(why.contains("acknowledged writes are in memory only") && why.contains("wipe_table"), "{why}");
+    let errors = format!("0 {} error", *blocks * 8);
+    put(&errors, &mut mapper, rig).unwrap();
+    assert_eq!(rig.finish(device, read(0, 1)).status, Status::Io);
 }
 
 #[test]
