@@ -1,5 +1,6 @@
 //! What many seeds did together, in a row of a table or as JSON.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ pub(super) struct Tally {
     pub swaps: u64,
     /// The longest time that a device let nobody in because of one, in nanoseconds.
     pub longest_swap: u64,
+    /// Conditions that occurred, and how often.
+    pub noted: BTreeMap<&'static str, u64>,
     pub events: u64,
     pub virtual_ns: u64,
     /// The traces of all seeds in one number, whatever their order.
@@ -41,9 +44,10 @@ impl Tally {
         self.digest = Rng::new(self.digest ^ word).draw();
         match result {
             Err(failure) => self.failed.push(*failure),
-            Ok(Report { ops, cuts, kills, faults, virtual_time, swaps, longest_swap, events, sum, trace, .. }) => {
+            Ok(Report { ops, cuts, kills, faults, virtual_time, swaps, longest_swap, noted, events, sum, trace }) => {
                 self.swaps += swaps;
                 self.longest_swap = self.longest_swap.max(longest_swap.as_nanos());
+                noted.into_iter().for_each(|(what, times)| *self.noted.entry(what).or_default() += times);
                 self.ops += ops;
                 self.cuts += cuts;
                 self.kills += kills;
@@ -98,6 +102,7 @@ impl Tally {
             "faults": self.faults,
             "swaps": self.swaps,
             "longest_swap_ns": self.longest_swap,
+            "noted": self.noted,
             "events": self.events,
             "virtual_ns": self.virtual_ns,
             "real_ns": self.real.as_nanos() as u64,

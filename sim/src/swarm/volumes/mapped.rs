@@ -80,11 +80,10 @@ impl Mapped {
         Ok(())
     }
 
-    /// Blocks of a table that does this: the volume is as long as it was until a device leaves, and longer again when it is added.
+    /// Blocks of a table that takes this step.
     fn blocks_after(&self, step: Option<Step>) -> u32 {
-        let is_long = |it: &Removal| it.state == MemberState::Used && step != Some(Step::Leave);
-        let of = |it: Removal| it.again.or(is_long(&it).then_some(it.with));
-        self.removal.and_then(of).unwrap_or(self.blocks)
+        let of = |it: Removal| it.blocks_of_table(step == Some(Step::Leave), self.blocks);
+        self.removal.map_or(self.blocks, of)
     }
 
     /// The table that was loaded is live.

@@ -243,9 +243,6 @@ impl Run<'_> {
         let choices = &mut self.choices_of(branch_rng(self.seed, life, at), life, (loss.name(), at));
         let mut trace = core::mem::take(&mut shared.borrow_mut().log.trace);
         self.count(loss);
-        if loss == Loss::Power {
-            self.start_with_older_copy(&media, (life, at), volume.blocks())?;
-        }
         let before = trace.text.as_ref().map_or(0, String::len);
         let what = match loss {
             Loss::Power => "the power goes",
@@ -255,6 +252,9 @@ impl Run<'_> {
         let left = choices.decide("requests", (0, &[]), |rng| if rng.chance(1, 2) { rng.below(30) } else { 0 });
         let own = self.ledger(volume, left, trace);
         own.borrow_mut().removal = shared.borrow().removal;
+        if loss == Loss::Power {
+            self.start_with_older_copy(&media, (life, at), &own)?;
+        }
         let outcome = self.lives(&own, Some(media), choices, Course::After(loss));
         let mut trace = core::mem::take(&mut own.borrow_mut().log.trace);
         if let (Ok(()), Some(text)) = (&outcome, &mut trace.text) {

@@ -44,6 +44,13 @@ impl Removal {
         self.state == MemberState::Gone && self.again.is_none()
     }
 
+    /// Blocks of a table, of which hosts use `of_hosts`: the volume is as long as it was until the disk leaves, and longer again when it is added.
+    /// `leaves`: whether the table takes the disk away.
+    pub fn blocks_of_table(&self, leaves: bool, of_hosts: u32) -> u32 {
+        let is_long = self.state == MemberState::Used && !leaves;
+        self.again.or(is_long.then_some(self.with)).unwrap_or(of_hosts)
+    }
+
     /// The disks that a table names, of so many.
     pub fn stays(removal: Option<&Self>, disks: usize) -> Vec<usize> {
         let gone = removal.filter(|it| it.is_out()).map(|it| it.disk);
@@ -173,6 +180,7 @@ impl Run<'_> {
             choices.begin("attempt", attempt + 1);
             let removal = shared.borrow().removal;
             let Some(removal) = removal.filter(|it| it.is_empty && it.state != MemberState::Gone) else { break };
+            self.finish_with_older_copy(&media, removal.disk, &mut choices.rng().clone())?;
             let cut = cut_of(attempt, choices);
             let mut drives = bare(self.scenario, Some(media), choices.rng()).map_err(wrong)?;
             let ended = finish(&mut drives, removal.disk, cut)?;
@@ -209,6 +217,7 @@ impl Run<'_> {
             let cut = cut_of(attempt, choices);
             let id = [choices.number("id"), choices.number("id")].map(u128::from);
             let id = id[0] << 64 | id[1];
+            self.add_with_older_copy(&media, (removal.disk, id.to_be_bytes()), &mut choices.rng().clone())?;
             let mut drives = bare(self.scenario, Some(media), choices.rng()).map_err(wrong)?;
             let added = add(&mut drives, (removal.disk, id.to_be_bytes()), cut)?;
             media = drives.take(choices);
@@ -229,6 +238,23 @@ impl Run<'_> {
             }
         }
         Ok(media)
+    }
+
+    fn finish_with_older_copy(&mut self, media: &Media, disk: usize, rng: &mut Rng) -> Judged {
+        let all: Vec<usize> = (0..media.len()).collect();
+        self.tool_with_older_copy((media, &all), rng, |drives| {
+            let disks = leaving_last(drives, disk);
+            finish_removal(&mut drives.media_of(&disks)?, &mut |_, _| ()).map_err(|error| error.to_string())
+        })
+    }
+
+    fn add_with_older_copy(&mut self, media: &Media, (disk, id): (usize, [u8; 16]), rng: &mut Rng) -> Judged {
+        let others: Vec<usize> = (0..media.len()).filter(|other| *other != disk).collect();
+        self.tool_with_older_copy((media, &others), rng, |drives| {
+            let disks = leaving_last(drives, disk);
+            let added = tools::add(&mut drives.media_of(&disks)?, id, &mut |_, _| ());
+            added.map(drop).map_err(|error| error.to_string())
+        })
     }
 }
 
