@@ -10,8 +10,12 @@ trap '[ $? = 0 ] || { systemctl list-jobs --no-pager; systemctl status --no-page
 root=/guest/kept/root
 unit=shingle@archive
 main_pid() { systemctl show -P MainPID "$unit"; }
-# has_another PID: the daemon runs, and is not that one.
-has_another() { test "$(systemctl show -P SubState "$unit")" = running && test "$(main_pid)" != "$1"; }
+# has_another PID: the daemon runs, and is not that one. Asked at once: between two questions the old one may end.
+has_another() {
+    local state
+    state=$(systemctl show -p MainPID -p SubState "$unit")
+    grep -qx "SubState=running" <<< "$state" && ! grep -qx "MainPID=$1" <<< "$state"
+}
 _is_given_up() { test failed = "$(systemctl show -P ActiveState "$1")"; }
 # began UNIT: when it did, since the boot.
 has_in_journal() { journalctl -b --no-pager -o cat "${@:2}" | grep -qF "$1"; }
