@@ -1,28 +1,25 @@
 //! The start: the newest root, what it names, and what of the batches behind it counts.
 
-use core::ops::Range;
-
 use super::checkpoint::{checkpoint, index_extents, leaves_of_piece, reset_zone, zones_of_piece};
 use super::disks::{Disk, Disks, Shape};
 use super::flush::flush_disks;
 use super::format::{
-    Batch, BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind,
-    ROOT_BLOCKS, Root, ZoneRow, ZoneUse, decode_page,
+    BatchKind, Checksum, Header, LeafRow, Life, Member, MemberState, OpenZone, PageRow, Piece, PieceKind, ROOT_BLOCKS,
+    Root, ZoneRow, ZoneUse, decode_page,
 };
 use super::headers::{Chain, Found, chain};
 use super::lanes::{Device, Lanes};
 use super::log::{Keep, Order, Sealed, Stream, UsersZones, Zones};
 use super::map::{Extent, Map, Run, RunNo, pages_from};
+use super::older_copies::{blocks_written, older_roots, refuse_older_copies};
 use super::replay::{Replay, Since, apply_copies};
 use super::roots::{FoundRoot, Given, Seen, erase_torn, failed, hurt, look, newest};
 use super::set::Set;
-use super::stale::{self, HEADER_BLOCKS};
 use super::state::{Readiness, RootPlace, Shared, Slot, State};
 use super::{BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Generation, Pba, ZoneIndex};
 use crate::block::{Limits, Reason};
 use crate::prelude::*;
 use crate::task::Io;
-use crate::uuid::Uuid;
 use crate::zone::{Condition, Zone, ZoneKind};
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -132,121 +129,6 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
     disks.sort();
     disks.least_room = disks.zones.iter().map(|shape| shape.writable()).filter(|room| *room > 0).min().unwrap_or(1);
     Ok((disks, roots))
-}
-
-/// Members whose newest root of this volume is older than the newest of all: the UUID and the number of that root, 0 if a member has none.
-fn with_older_root<'a>(newest: &'a FoundRoot, seen: &'a [Seen]) -> impl Iterator<Item = (&'a Seen, Uuid, u64)> {
-    let Batch { set, number, .. } = newest.header.batch;
-    let own = move |seen: &'a Seen| {
-        let of_set = seen.roots.iter().filter(|found| found.header.batch.set == set);
-        let own = of_set.map(|found| found.header.batch.number).max().unwrap_or(0);
-        (seen, Uuid(newest.root.members[seen.member].id), own)
-    };
-    seen.iter().map(own).filter(move |(_, _, own)| *own < number)
-}
-
-/// A sentence for each member with an older root, for messages.
-fn older_roots(newest: &FoundRoot, seen: &[Seen]) -> String {
-    let number = newest.header.batch.number;
-    let line = |(_, id, own)| {
-        format!("; the newest root of disk {id} is {own}, that of the volume {number}: it may be an older copy")
-    };
-    with_older_root(newest, seen).map(line).collect()
-}
-
-/// Refuses a member that is an older copy. Nothing was written until now.
-async fn refuse_older_copies(
-    shared: &Shared,
-    newest: &FoundRoot,
-    seen: &[Seen],
-    pointers: &BTreeMap<ZoneIndex, Zone>,
-) -> Result<(), Reason> {
-    if shared.borrow().guards.gone().older_copies {
-        return Ok(());
-    }
-    let number = newest.header.batch.number;
-    for (seen, id, own) in with_older_root(newest, seen) {
-        let zones = shared.borrow().disks.set.zones(seen.member);
-        let mut zone = zone_of_older_copy(shared, newest, zones.clone(), pointers).await;
-        if zone.is_none() {
-            zone = zone_short_of_runs(shared, zones, pointers).await?;
-        }
-        if let Some(zone) = zone {
-            return Err(failed(format!(
-                "disk {id} is an older copy: its newest root is {own}, that of the volume {number}, and zone {zone} has not what was \
-                 written to it; nothing was changed: give the disk that was used last"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// A full zone of a member that is empty or of an earlier generation than the table of zones says, if several are.
-async fn zone_of_older_copy(
-    shared: &Shared,
-    newest: &FoundRoot,
-    zones: Range<ZoneIndex>,
-    pointers: &BTreeMap<ZoneIndex, Zone>,
-) -> Option<ZoneIndex> {
-    let (set, rows) = {
-        let state = shared.borrow();
-        let rows = (zones.start.0..zones.end.0).map(|zone| (ZoneIndex(zone), state.zones.rows()[zone as usize]));
-        (newest.header.batch.set, stale::witnesses((&state.disks.set, &newest.root), rows))
-    };
-    let mut older = 0;
-    for (zone, row) in rows {
-        let known = pointers.get(&zone);
-        if known.is_some_and(|known| known.cond.is_dead()) {
-            continue;
-        }
-        let start = shared.borrow().disks.set.start(zone);
-        let is_older = known.is_some_and(|known| known.written_up_to() == known.start) || {
-            let bytes = super::headers::read(shared, start, HEADER_BLOCKS.min(row.written)).await;
-            bytes.is_ok_and(|bytes| stale::is_older(&row, set, &bytes.to_vec()))
-        };
-        older += usize::from(is_older);
-        if older >= stale::MIN_OLDER {
-            return Some(zone);
-        }
-    }
-    None
-}
-
-/// A zone of a member that ends before a block which a run has there, if one does.
-async fn zone_short_of_runs(
-    shared: &Shared,
-    zones: Range<ZoneIndex>,
-    pointers: &BTreeMap<ZoneIndex, Zone>,
-) -> Result<Option<ZoneIndex>, Reason> {
-    let runs = shared.borrow().map.runs.len();
-    for run in 0..runs {
-        let (number, pages) = {
-            let run = &shared.borrow().map.runs[run];
-            (run.number, run.pages.clone())
-        };
-        let mut short = None;
-        read_pages(shared, &pages, |extents| {
-            let state = shared.borrow();
-            let is_missing = |extent: &Extent, block| state.map.run_of(extent.lba + u64::from(block)) == Some(number);
-            let zone = |extent: &Extent| {
-                let (zone, offset) = state.disks.set.zone_of(extent.place(0)?.0);
-                let known = pointers.get(&zone).filter(|known| zones.contains(&zone) && !known.cond.is_dead())?;
-                let mut behind = blocks_written(known).saturating_sub(offset)..extent.blocks;
-                behind.any(|block| is_missing(extent, block)).then_some(zone)
-            };
-            short = short.or_else(|| extents.iter().find_map(zone));
-        })
-        .await?;
-        if short.is_some() {
-            return Ok(short);
-        }
-    }
-    Ok(None)
-}
-
-/// Blocks of a zone before its write pointer.
-fn blocks_written(zone: &Zone) -> u32 {
-    ((zone.written_up_to() - zone.start) / u64::from(BLOCK_SECTORS)) as u32
 }
 
 /// Whether this is that device of the set: its own roots say where it is.
@@ -404,7 +286,11 @@ async fn read_run(shared: &Shared, piece: Piece, bytes: &[u8]) -> Result<(), Rea
 }
 
 /// Reads pages of a run, contiguous ones at once, and passes the extents of each to `each`.
-async fn read_pages(shared: &Shared, pages: &[PageRow], mut each: impl FnMut(&[Extent])) -> Result<(), Reason> {
+pub(super) async fn read_pages(
+    shared: &Shared,
+    pages: &[PageRow],
+    mut each: impl FnMut(&[Extent]),
+) -> Result<(), Reason> {
     for row in pages.chunk_by(|one, next| one.place + 1 == next.place) {
         let data = super::headers::read(shared, row[0].place, row.len() as u32).await;
         let data = data.map_err(|reason| unreadable_map(row[0].place, &reason))?;

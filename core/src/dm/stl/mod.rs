@@ -27,6 +27,7 @@ pub mod map;
 mod near;
 mod nodes;
 mod numbers;
+mod older_copies;
 mod options;
 mod pages;
 pub mod policy;

@@ -7,6 +7,7 @@ use super::walk::Walk;
 use crate::dm::stl::format::ZoneRow;
 use crate::dm::stl::map::{LeafNo, Span};
 use crate::dm::stl::{ZoneIndex, stale};
+use crate::prelude::*;
 use crate::zone::Condition;
 
 impl Volume {
@@ -14,16 +15,18 @@ impl Volume {
     pub(super) fn is_older_copy(&self, media: &mut dyn Media, place: usize) -> bool {
         let zones = self.space.set.zones(place);
         let rows = (zones.start.0..zones.end.0).filter_map(|zone| Some((ZoneIndex(zone), self.zones[zone as usize]?)));
-        let mut is_older = |(zone, row): &(ZoneIndex, ZoneRow)| {
+        let mut evidence = |(zone, row): &(ZoneIndex, ZoneRow)| {
             if self.space.condition(*zone).is_some_and(Condition::is_dead) {
-                return false;
+                return 0;
             }
-            let blocks = stale::HEADER_BLOCKS.min(row.written);
-            let mut read = || self.space.read(media, self.space.set.start(*zone), blocks);
-            self.space.pointer(*zone) == 0 || read().is_ok_and(|bytes| stale::is_older(row, self.id(), &bytes))
+            let start = match stale::HEADER_BLOCKS.min(self.space.pointer(*zone)) {
+                0 => Ok(Vec::new()),
+                blocks => self.space.read(media, self.space.set.start(*zone), blocks),
+            };
+            start.map_or(0, |start| stale::evidence(row, self.id(), self.space.is_sequential(*zone), &start))
         };
         let witnesses = stale::witnesses((&self.space.set, &self.newest.root), rows);
-        witnesses.iter().filter(|witness| is_older(witness)).count() >= stale::MIN_OLDER || self.is_short(media, place)
+        witnesses.iter().map(&mut evidence).sum::<u32>() >= stale::ENOUGH || self.is_short(media, place)
     }
 
     /// True if the map leads to a block behind the write pointer of a zone of a member.
