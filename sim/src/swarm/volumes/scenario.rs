@@ -15,7 +15,7 @@ use shingle_core::plug::{PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
-use shingle_core::zone::{ZoneGeometry, ZoneNo};
+use shingle_core::zone::{ResourceLimits, ZoneGeometry, ZoneNo};
 
 /// What a host can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +125,7 @@ impl Scenario {
         let mut disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
         if kind.is_removable() {
             draw_short_zones(seed, &mut disks);
+            draw_few_zones(seed, &mut disks);
         }
         let damaged = kind.tables().and_then(|_| draw_damage(seed, &disks));
         let exhaustive = rng.chance(1, 4);
@@ -132,7 +133,7 @@ impl Scenario {
         let cuts = if rng.chance(1, 2) { 0 } else { between(rng, 1, 3) };
         let sound = rng.chance(2, 3);
         let mut scenario = Self {
-            dead: layout.dead,
+            dead: layout.dead.into_iter().filter(|(disk, zone, _)| zone.0 < disks[*disk].geometry.zones()).collect(),
             zone_blocks,
             plug: draw_plug(rng),
             hosts: between(rng, 1, 3) as u32,
@@ -311,6 +312,24 @@ fn draw_short_zones(seed: u64, disks: &mut [CrashConfig]) {
             disk.geometry = longer.unwrap_or(geometry);
         }
     }
+}
+
+/// Leaves one zoned disk with two to four zones in some scenarios, if the other zoned disks have room for the volume: the first two zones hold
+/// roots. A separate generator draws it, so that other scenarios stay the same.
+fn draw_few_zones(seed: u64, disks: &mut [CrashConfig]) {
+    let mut rng = Rng::new(seed ^ 0xfe3_209e5).fork();
+    let disk = rng.below(disks.len() as u64) as usize;
+    let of_others = disks.iter().enumerate().filter(|(other, config)| *other != disk && config.regular.is_none());
+    let zones_of_others: u32 = of_others.map(|(_, config)| config.geometry.zones()).sum();
+    if !rng.chance(1, 6) || disks[disk].regular.is_some() || zones_of_others < 20 {
+        return;
+    }
+    let (zones, geometry) = (between(&mut rng, 2, 4), disks[disk].geometry);
+    let zone = u64::from(geometry.zone_sectors());
+    let conventional = u64::from(geometry.conventional()).min(zones - 1);
+    let few = ZoneGeometry::new(zones * zone, zone, geometry.zone_capacity().into(), conventional);
+    disks[disk].geometry = few.expect("a part of a shape is a shape");
+    disks[disk].resources = ResourceLimits::NONE;
 }
 
 /// Makes flushes of all disks fail often, in some scenarios. A separate generator draws it, so that other scenarios stay the same.
