@@ -219,7 +219,7 @@ fn only_a_table_of_errors_replaces_one_with_acknowledged_writes_in_memory_only()
     let resolver = move |name: &str| (name == "disk").then_some(disk).ok_or_else(Vec::new);
     let working = format!("0 {} zoned disk", *blocks * 8);
     mapper.create("volume", "").unwrap();
-    let mut put = |text: &str, mapper: &mut Mapper, rig: &mut Rig| {
+    let put = |text: &str, mapper: &mut Mapper, rig: &mut Rig| {
         mapper.load("volume", parse_table(text).unwrap(), false, (&mut rig.stack, &resolver)).unwrap();
         let ticket = mapper.resume("volume", true, &mut rig.stack).unwrap();
         loop {

@@ -616,6 +616,23 @@ fn an_append_that_was_done_after_a_reset_is_not_done_twice() {
 }
 
 #[test]
+fn an_append_behind_one_that_was_done_is_not_done_twice() {
+    let memory = record_memory();
+    let mut desk = Desk::recording(&memory);
+    desk.ask(0, 15, ZONE, 0);
+    desk.end(Status::Ok);
+    desk.ask(0, 13, ZONE, 4);
+    desk.end_with(Status::Ok, |bio| bio.sector = Sector(ZONE));
+    desk.ask(0, 13, ZONE, 4);
+    let mut next = Desk::recording(&memory);
+    next.end_all(&[(ZONE, ZONE + 8)]);
+    next.ask(2, 13, ZONE, 4);
+    assert_eq!(next.seen(), [(Op::Read, ZONE + 4, 4)], "the zone ended behind the first append");
+    next.end(Status::Ok);
+    assert_eq!(next.answers, [(2, Answer { result: 2048, sector: ZONE + 4 })]);
+}
+
+#[test]
 fn an_append_is_known_by_its_data_and_otherwise_is_a_new_one() {
     let memory = record_memory();
     let mut desk = Desk::recording(&memory);

@@ -212,6 +212,7 @@ fn bios_wait_exactly_as_long_as_a_path_may_come_back() {
     assert_eq!(desk.done(), [], "now it may again");
     desk.tell("remove_path 1");
     assert_eq!(desk.done(), [(1, Status::Io)]);
+    assert_eq!(desk.head().counters().without_path, 2);
 }
 
 /// 15: a path that changed for ever held up I/O for ever.

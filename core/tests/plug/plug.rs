@@ -1,7 +1,7 @@
 //! What zone write plugging promises, one claim a test. `desk/mod.rs` checks the plug against itself after every hop, and
 //! the desk below notes every write that a zoned disk would refuse.
 
-use shingle_core::block::{Bio, Flags, Op, Reason, Stack, Status};
+use shingle_core::block::{Bio, Data, Flags, Op, Payload, Reason, Stack, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::harness::MockDevice;
 use shingle_core::plug::{DumpFormat, PlugOptions, WritePolicy, ZonePlug};
@@ -51,6 +51,20 @@ fn a_busy_zone_delays_neither_reads_nor_other_zones_nor_conventional_writes_nor_
 }
 
 #[test]
+fn zone_locking_holds_back_only_writes_to_sequential_zones() {
+    let mut h = with_policy(WritePolicy::ZoneLock);
+    for bio in [write(zone(1), 8), write(zone(1) + 8, 8), read(zone(1), 8), write(5, 8), write(16, 8)] {
+        h.submit(bio);
+    }
+    let mut sent = at_desk(&h);
+    sent.sort();
+    assert_eq!(sent, ["READ 64+8", "WRITE 16+8", "WRITE 5+8", "WRITE 64+8"]);
+    h.end_all(Status::Ok);
+    assert!(h.statuses().iter().all(|(_, status)| status.is_ok()));
+    h.assert_clean();
+}
+
+#[test]
 fn queued_neighbours_leave_as_one_command_and_each_gets_its_own_memory_back() {
     let mut h = plug();
     let tags = h.submit_all((0..5).map(|n| write(zone(1) + n * 8, 8)));
@@ -62,6 +76,29 @@ fn queued_neighbours_leave_as_one_command_and_each_gets_its_own_memory_back() {
     h.end(Status::Ok);
     assert_eq!(h.statuses(), tags.iter().map(|tag| (*tag, Status::Ok)).collect::<Vec<_>>());
     assert_eq!(h.stack.counters(h.top).merges, 3);
+    h.assert_clean();
+}
+
+#[test]
+fn zone_locking_merges_neighbours_whose_data_has_one_segment_each() {
+    let mut h = with_policy(WritePolicy::ZoneLock);
+    let tags = h.submit_all((0..5).map(|n| write(zone(1) + n * 8, 8)));
+    h.end(Status::Ok);
+    let merged = h.held()[0];
+    assert_eq!((merged.sector.0, merged.sectors, merged.segments), (zone(1) + 8, 32, 4));
+    h.end(Status::Ok);
+    assert_eq!(h.statuses(), tags.iter().map(|tag| (*tag, Status::Ok)).collect::<Vec<_>>());
+    h.submit(write(zone(2), 8));
+    let in_two_segments = |n: u64| {
+        let data = Data::zeroed(8 * 512);
+        let halves = [0, 4].map(|sector| data.slice(sector * 512, 4 * 512));
+        Bio::new(Op::Write, Sector(zone(2) + n * 8), 8, Payload::Segments(halves.into()))
+    };
+    h.submit_all((1..3).map(in_two_segments));
+    h.end(Status::Ok);
+    assert_eq!(h.held().iter().map(|held| (held.sector.0, held.sectors)).collect::<Vec<_>>(), [(zone(2) + 8, 8)]);
+    h.end(Status::Ok);
+    h.end(Status::Ok);
     h.assert_clean();
 }
 

@@ -54,6 +54,29 @@ impl Line {
     }
 }
 
+/// The figure is what users see as the state of cleaning in metrics and `stl status`.
+#[test]
+fn the_figure_of_cleaning_follows_the_free_zones() {
+    let cleaning = |line: &Line| match line.figure("cleaning") {
+        Figure::Word(word) => word,
+        other => panic!("{other:?}"),
+    };
+    let mut line = Line::over(&[disk(24, Some(2))]);
+    line.add("a").unwrap();
+    assert_eq!(cleaning(&line), "none", "it is not loaded yet");
+    line.volume.write(0, 1, 1);
+    assert_eq!(cleaning(&line), "resting");
+    let blocks = line.volume.blocks;
+    let mut seen = Vec::new();
+    for turn in 0..4 {
+        for block in (0..blocks - 8).step_by(8) {
+            line.volume.write((block * 7 + turn) % (blocks - 8), 8, 2);
+            seen.push(cleaning(&line));
+        }
+    }
+    assert!(["resting", "working"].iter().all(|state| seen.contains(state)), "{seen:?}");
+}
+
 #[test]
 fn a_line_makes_a_volume_that_writes_and_reads_whatever_the_order_of_its_devices() {
     for devices in ["a b", "b a memory:16 batch:8"] {

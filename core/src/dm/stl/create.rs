@@ -185,7 +185,6 @@ pub(super) fn rooms(part: &Part, zone_sectors: u64) -> Vec<u32> {
         _ if zone.len != zone_sectors => 0,
         // It would stay active when all its blocks are written.
         _ if !zone.capacity.is_multiple_of(BLOCK_SECTORS.into()) => 0,
-        _ if zone.kind == ZoneKind::Conventional => (zone.len / u64::from(BLOCK_SECTORS)) as u32,
         _ => (zone.capacity / u64::from(BLOCK_SECTORS)) as u32,
     };
     part.zones.iter().map(room).collect()

@@ -222,6 +222,7 @@ mod tests {
         assert_eq!([Pool::Cleaning, Pool::Users].map(|pool| lanes.lender(pool)), [Some(old), Some(side)]);
         lanes[side].under_way = 1;
         assert!(lanes.lender(Pool::Users).is_none() && lanes.will_lend(Pool::Users));
-        assert_eq!(lanes.aside_in(&(ZoneIndex(0)..ZoneIndex(2))), 1);
+        let aside = |zones: [u32; 2]| lanes.aside_in(&(ZoneIndex(zones[0])..ZoneIndex(zones[1])));
+        assert_eq!([aside([0, 2]), aside([0, 3]), aside([3, 9])], [1, 2, 0]);
     }
 }

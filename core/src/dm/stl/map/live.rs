@@ -128,6 +128,7 @@ mod tests {
         [64, 64, 0].into_iter().for_each(|block| live.clear(ZoneIndex(3), block));
         let bitmap = live.of(ZoneIndex(3)).unwrap();
         assert_eq!((bitmap.count(), [5, 64, 99, 0].map(|block| bitmap.has(block))), (2, [true, false, true, false]));
+        assert_eq!(live.bytes(), 2 * 8, "100 blocks are two words");
         assert!(bitmap.has_any_from(99) && !bitmap.has_any_from(100), "99 is the last one");
         live.forget(ZoneIndex(3));
         assert!(live.is_empty() && live.of(ZoneIndex(3)).is_none());
