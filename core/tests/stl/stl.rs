@@ -1,10 +1,10 @@
 //! The target `stl` as a disk: what is written is read, whatever it does below.
 
-use shingle_core::block::{DeviceId, Event, Op, Status};
+use shingle_core::block::{BlockDevice, DeviceId, Event, Figure, Op, Status};
 use shingle_core::device::{NullConfig, NullZones};
-use shingle_core::dm::stl::Options;
 use shingle_core::dm::stl::format::ZoneUse;
 use shingle_core::dm::stl::tools::{Depth, check};
+use shingle_core::dm::stl::{Options, Stl};
 use shingle_core::random::Rng;
 
 use crate::shingled;
@@ -157,6 +157,31 @@ fn a_batch_whose_header_is_longer_than_the_first_read_is_found_after_a_crash() {
     volume.load();
     let expected = (0..4000).map(|block| if block % 2 == 0 { (block / 2) as u8 | 1 } else { 0 });
     assert!(volume.read(0, 4000).into_iter().eq(expected));
+}
+
+/// Without a turn for cleaning users would use up all free zones, and then wait for whole zones to be cleaned.
+#[test]
+fn users_wait_until_cleaning_has_had_the_turn_that_they_owe() {
+    let (mut volume, mut rng) = (Volume::new(&[disk(80, Some(4))], 100, small()), Rng::new(5));
+    for block in 0..volume.blocks {
+        volume.write(block, 1, 1);
+    }
+    let (top, mut most) = (volume.rig.top, 0);
+    for number in 0..6 * volume.blocks {
+        volume.rig.queue(top, write(rng.below(volume.blocks), 1, 2));
+        if number >= 16 {
+            assert_eq!(volume.rig.next().status, Status::Ok);
+            let mut owed = 0;
+            volume.rig.stack.device::<Stl>(top).unwrap().figures(&mut |name, figure| {
+                if let ("owed_blocks", Figure::Count(blocks)) = (name, figure) {
+                    owed = blocks;
+                }
+            });
+            most = most.max(owed);
+        }
+    }
+    println!("{most} blocks were owed at most");
+    assert!(most < 200, "{most} blocks were owed at most");
 }
 
 /// A mapped device whose table was swapped waited for ever: nothing was cleaned any more for the writes inside.

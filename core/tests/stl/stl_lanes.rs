@@ -1,13 +1,16 @@
 //! To which open zones `stl` writes: on drives that take the time that real ones take.
 
 use shingle_core::block::{DeviceId, Stack, Status};
-use shingle_core::device::NullConfig;
+use shingle_core::device::{NullConfig, NullZones};
 use shingle_core::dm::stl::Options;
+use shingle_core::dm::stl::log::Stream;
+use shingle_core::dm::stl::tools::{self, Findings};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 use shingle_drives::smr::{SmrConfig, SmrDisk};
 use shingle_drives::ssd::{Ssd, SsdConfig};
 
+use crate::shingled::shelf::taken_out;
 use crate::shingled::{Volume, disk, small, write};
 
 /// Sectors of a zone.
@@ -115,6 +118,28 @@ fn what_was_written_side_by_side_is_there_after_a_start() {
             assert_eq!(volume.read(number * 256, 256), [byte; 256]);
         }
     }
+}
+
+/// The open zones that users have written to side by side on the second of two devices, which allows `most` active zones.
+fn zones_beside(most: Option<u32>) -> usize {
+    let free = disk(60, Some(0));
+    let zoned = free.zoned.clone().map(|zones| NullZones { max_active: most, ..zones });
+    let mut volume = Volume::new(&[free.clone(), NullConfig { zoned, ..free }], 100, small());
+    for number in 0..volume.blocks / 32 {
+        volume.rig.queue(volume.rig.top, write(number * 16, 16, 1));
+    }
+    (0..volume.blocks / 32).for_each(|_| assert_eq!(volume.rig.next().status, Status::Ok));
+    volume.stop();
+    let found = tools::Volume::find(&mut taken_out(&mut volume), &mut Findings::default()).unwrap();
+    let rows = found.zones[60..].iter().flatten();
+    rows.filter(|row| row.stream == Stream::Side as u8).count()
+}
+
+/// The base lanes of a volume need seven active zones of a device; zones beside them are opened only if it allows more.
+#[test]
+fn a_device_gets_zones_beside_the_others_if_it_allows_more_active_zones() {
+    let counts = [Some(7), Some(8), None].map(zones_beside);
+    assert!(counts[0] == 0 && counts[1] > 0 && counts[2] > 0, "{counts:?}");
 }
 
 /// Blocks that were copied for a hundred that users wrote: half of these in order, over four fifths of the blocks, and
