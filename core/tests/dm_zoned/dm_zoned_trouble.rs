@@ -209,7 +209,7 @@ fn a_table_stays_while_acknowledged_writes_are_in_memory_only() {
     assert!(why.starts_with("acknowledged writes are in memory only, since "), "{why}");
 }
 
-/// The mapper refused a table of errors too, so that `wipe_table` and `remove --force` failed after a loss of power.
+/// The mapper refused a table of errors too, so that `wipe_table` and `remove --force` failed after a power loss.
 #[test]
 fn only_a_table_of_errors_replaces_one_with_acknowledged_writes_in_memory_only() {
     let mut volume = Volume::new(&[disk(20, Some(5))], 1);

@@ -135,7 +135,7 @@ fn zones_beside(most: Option<u32>) -> usize {
     rows.filter(|row| row.stream == Stream::Side as u8).count()
 }
 
-/// The base lanes of a volume need seven active zones of a device; zones beside them are opened only if it allows more.
+/// The base lanes of a volume need seven active zones of a device; side zones are opened only if the device allows more.
 #[test]
 fn a_device_gets_zones_beside_the_others_if_it_allows_more_active_zones() {
     let counts = [Some(7), Some(8), None].map(zones_beside);

@@ -20,8 +20,8 @@ pub(super) const ENOUGH: u32 = 2;
 /// Blocks to read of the start of a zone for the header of its first batch.
 pub(super) const HEADER_BLOCKS: u32 = 4;
 
-/// Zones of a member with data: those that the newest root names as open, and full ones from that which was filled last to earlier ones. `rows`: the
-/// rows of the zones of the member in the table of this root.
+/// Zones of a member with data: open zones that the newest root names, then full zones, the last one filled first. `rows`: the rows of the zones of
+/// the member in the table of this root.
 pub(super) fn witnesses(
     (set, root): (&Set, &Root),
     rows: impl Iterator<Item = (ZoneIndex, ZoneRow)>,
