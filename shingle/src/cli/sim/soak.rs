@@ -169,14 +169,24 @@ impl Soak {
         failure.map_or(Ok(()), |failure| self.tell(failure, shown <= SHOWN))
     }
 
+    /// Reports a failure at once, and then with fewer requests and with a scenario: to shrink it may take longer than the run.
     fn tell(&mut self, failure: Box<Failure>, shorten: bool) -> Result<(), CliError> {
         let options = SwarmOptions { profile: failure.profile, ..self.options.clone() };
-        let failure = if shorten { world::shorten(failure, &options) } else { failure };
-        let kept = if shorten { scenario::keep(&failure, &options, &self.scenarios) } else { String::new() };
+        self.report(&format!("{failure}\n"))?;
+        if !shorten {
+            return Ok(());
+        }
+        let failure = world::shorten(failure, &options);
+        let kept = scenario::keep(&failure, &options, &self.scenarios);
+        self.report(&format!("{failure}\n{kept}"))
+    }
+
+    /// Prints what is said of a failure, and writes it to the file of failures.
+    fn report(&mut self, text: &str) -> Result<(), CliError> {
         let Self { bar, say, .. } = self;
-        bar.suspend(|| say(&format!("error: {failure}\n{kept}")));
+        bar.suspend(|| say(&format!("error: {text}")));
         let Some(file) = &mut self.failures else { return Ok(()) };
-        write!(file, "{failure}\n{kept}").map_err(|error| CliError::Failed(format!("cannot keep a failure: {error}")))
+        write!(file, "{text}").map_err(|error| CliError::Failed(format!("cannot keep a failure: {error}")))
     }
 
     fn failed(&self) -> usize {
