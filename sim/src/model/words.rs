@@ -139,6 +139,13 @@ pub struct Violation {
     pub what: String,
 }
 
+impl Violation {
+    /// A violation that was found while no world ran: on disks at rest, or before the first request.
+    pub(crate) fn at_rest(rule: Rule, what: String) -> Self {
+        Self { rule, at: Instant::ZERO, what }
+    }
+}
+
 shingle_core::impl_display!(Violation, |self, f| {
     let (us, ns) = (self.at.0 / 1_000, self.at.0 % 1_000);
     write!(f, "{:?} at {us}.{ns:03} us: {}", self.rule, self.what)

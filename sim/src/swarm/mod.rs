@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
     }
 
     fn build(&mut self, media: Option<Media>) -> Result<(World, Doors), Violation> {
-        let broken = |what: String| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
+        let broken = |what: String| Violation::at_rest(Rule::Accepted, what);
         let mut stack = Stack::new();
         stack.set_trace(Some(TRACE));
         let mut media = media.into_iter().flatten();

@@ -131,7 +131,7 @@ impl Run<'_> {
         let before = bare(self.scenario, media.clone(), &mut choices.rng().clone());
         let version = before.ok().and_then(|mut drives| self.kind.version(&mut drives));
         let built = Machine::build(self, media, shared, &mut choices.fork("machine", 0));
-        let broken = |what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what };
+        let broken = |what| Violation::at_rest(Rule::Accepted, what);
         let (stack, machine) = built.map_err(broken)?;
         {
             let mut ledger = shared.borrow_mut();
@@ -200,7 +200,7 @@ impl Run<'_> {
                 drives.used = Removal::stays(shared.borrow().removal.as_ref(), drives.disks.len());
                 self.kind.check(&mut drives, scene.version)
             });
-            checked.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })?;
+            checked.map_err(|what| Violation::at_rest(Rule::Metadata, what))?;
         }
         Ok(stopped)
     }

@@ -64,7 +64,6 @@ use life::{End, Life, Look, Loss};
 use scenario::Scenario;
 use shingle_core::plug::PlugOptions;
 use shingle_core::random::Rng;
-use shingle_core::time::Instant;
 
 /// Runs one seed.
 pub(super) fn run(seed: u64, options: &SwarmOptions, origin: &Origin) -> Result<Report, Box<Failure>> {
@@ -143,7 +142,7 @@ impl Run<'_> {
     /// Formats the disks. Returns what is on them; nothing for a stand-in, which has what its disk has.
     fn make(&self, shared: &Shared, choices: &mut Choices) -> Result<Option<Media>, Violation> {
         let made = choices.scoped("format", 0, |choices| self.kind.format(self.scenario, choices));
-        let (blocks, media) = made.map_err(|what| Violation { rule: Rule::Accepted, at: Instant::ZERO, what })?;
+        let (blocks, media) = made.map_err(|what| Violation::at_rest(Rule::Accepted, what))?;
         let removal = match &media {
             Some(media) => self.plan_of_removal(media, &mut branch_rng(self.seed, 0, 0))?,
             None => None,
@@ -222,7 +221,7 @@ impl Run<'_> {
             self.kind.damage(&mut drives, choices)?;
             Ok(drives.take(choices))
         });
-        damaged.map_err(|what| Violation { rule: Rule::Metadata, at: Instant::ZERO, what })
+        damaged.map_err(|what| Violation::at_rest(Rule::Metadata, what))
     }
 
     fn count(&mut self, loss: Loss) {

@@ -14,7 +14,6 @@ use crate::model::{Rule, Violation};
 use shingle_core::block::DeviceId;
 use shingle_core::dm::stl::format::MemberState;
 use shingle_core::random::Rng;
-use shingle_core::time::Instant;
 
 /// Power cuts for each start with an older copy, and uses of a tool for each with an older copy, on average.
 const ONE_OF: u64 = 4;
@@ -30,7 +29,7 @@ pub(super) struct Start {
 impl Run<'_> {
     /// Returns `media` with one of `disks` as it was at an earlier moment, and which of `disks` that is; `None` unless `rng` draws it, and for sets
     /// whose disks have faults of their own.
-    fn with_older_copy(&mut self, media: &Media, disks: &[usize], rng: &mut Rng) -> Option<(Media, usize)> {
+    fn with_older_copy(&self, media: &Media, disks: &[usize], rng: &mut Rng) -> Option<(Media, usize)> {
         let is_sound = self.scenario.dead.is_empty() && self.scenario.faults.iter().all(FaultPlan::is_empty);
         let is_drawn = rng.chance(1, ONE_OF) && is_sound && disks.len() > 1;
         let earlier = self.earlier.as_ref().filter(|_| is_drawn)?;
@@ -97,7 +96,7 @@ impl Run<'_> {
 }
 
 fn broken(what: String) -> Violation {
-    Violation { rule: Rule::Metadata, at: Instant::ZERO, what }
+    Violation::at_rest(Rule::Metadata, what)
 }
 
 /// Returns an error if any disk was written to, though the disks were refused for the reason `why`.

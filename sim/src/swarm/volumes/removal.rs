@@ -19,7 +19,6 @@ use shingle_core::dm::stl::tools::{
     self, Depth, Disk, FindError, Foreign, MediaError, RemoveError, Spot, finish_removal, plan_removal,
 };
 use shingle_core::random::Rng;
-use shingle_core::time::Instant;
 
 /// What is known of a removal.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +119,7 @@ fn blocks(sectors: u64) -> u32 {
 }
 
 fn wrong(what: impl ToString) -> Violation {
-    Violation { rule: Rule::Metadata, at: Instant::ZERO, what: format!("removal: {}", what.to_string()) }
+    Violation::at_rest(Rule::Metadata, format!("removal: {}", what.to_string()))
 }
 
 impl Run<'_> {
@@ -251,9 +250,7 @@ impl Run<'_> {
     fn add_with_older_copy(&mut self, media: &Media, (disk, id): (usize, [u8; 16]), rng: &mut Rng) -> Judged {
         let others: Vec<usize> = (0..media.len()).filter(|other| *other != disk).collect();
         self.tool_with_older_copy((media, &others), rng, |drives| {
-            let disks = leaving_last(drives, disk);
-            let added = tools::add(&mut drives.media_of(&disks)?, id, &mut |_, _| ());
-            added.map(drop).map_err(|error| error.to_string())
+            add(drives, (disk, id), None).map(drop).map_err(|violation| violation.what)
         })
     }
 }
