@@ -597,14 +597,23 @@ fn what_was_under_way_is_known_however_many_zones_were_written_before() {
     assert_eq!((next.seen(), next.answered()), (vec![], vec![(0, 4096)]), "it is done");
 }
 
+/// Operation and sector of a reset of the second zone.
+const RESET: (u32, u64) = (15, ZONE);
+
+/// A session that has recorded a reset.
+fn after_a_reset(memory: &Arc<dyn Memory>, (operation, sector): (u32, u64)) -> Desk {
+    let mut desk = Desk::recording(memory);
+    desk.ask(0, operation, sector, 0);
+    desk.end(Status::Ok);
+    desk
+}
+
 /// Found by the swarm: where zones end was not known after a reset of all of them.
 #[test]
 fn an_append_that_was_done_after_a_reset_is_not_done_twice() {
-    for (operation, sector) in [(15, ZONE), (14, 0)] {
+    for reset in [RESET, (14, 0)] {
         let memory = record_memory();
-        let mut desk = Desk::recording(&memory);
-        desk.ask(0, operation, sector, 0);
-        desk.end(Status::Ok);
+        let mut desk = after_a_reset(&memory, reset);
         desk.ask(0, 13, ZONE, 4);
         let mut next = Desk::recording(&memory);
         next.end_all(&[(ZONE, ZONE + 4)]);
@@ -618,9 +627,7 @@ fn an_append_that_was_done_after_a_reset_is_not_done_twice() {
 #[test]
 fn an_append_behind_one_that_was_done_is_not_done_twice() {
     let memory = record_memory();
-    let mut desk = Desk::recording(&memory);
-    desk.ask(0, 15, ZONE, 0);
-    desk.end(Status::Ok);
+    let mut desk = after_a_reset(&memory, RESET);
     desk.ask(0, 13, ZONE, 4);
     desk.end_with(Status::Ok, |bio| bio.sector = Sector(ZONE));
     desk.ask(0, 13, ZONE, 4);
@@ -635,9 +642,7 @@ fn an_append_behind_one_that_was_done_is_not_done_twice() {
 #[test]
 fn an_append_is_known_by_its_data_and_otherwise_is_a_new_one() {
     let memory = record_memory();
-    let mut desk = Desk::recording(&memory);
-    desk.ask(0, 15, ZONE, 0);
-    desk.end(Status::Ok);
+    let mut desk = after_a_reset(&memory, RESET);
     desk.ask(0, 13, ZONE, 4);
     let mut next = Desk::recording(&memory);
     next.end_all(&[(ZONE, ZONE + 4)]);
@@ -651,9 +656,7 @@ fn an_append_is_known_by_its_data_and_otherwise_is_a_new_one() {
 
 /// A session after a kill in which so many of the 8 sectors of an append to the second zone were written.
 fn appended_in_part(memory: &Arc<dyn Memory>, written: u64) -> Desk {
-    let mut desk = Desk::recording(memory);
-    desk.ask(0, 15, ZONE, 0);
-    desk.end(Status::Ok);
+    let mut desk = after_a_reset(memory, RESET);
     desk.copies.brings.insert(0, 5);
     desk.ask(0, 13, ZONE, 8);
     taken_over(memory, written)
