@@ -1,8 +1,8 @@
 //! Members that are older copies: a clone or a restored backup of a disk of the volume.
 //!
 //! A power loss leaves a member whose newest root is older than that of the others, as roots are written to one member after the other. It
-//! never leaves a zone without the data that the newest root covers: that was flushed before the root was written, and no zone is emptied
-//! before the next root is durable. So zones with data of that root are compared with its table of zones.
+//! never leaves a zone without the data that the newest root leads to: that was flushed before the root was written, and a zone is emptied only
+//! when a durable root leads to nothing in it. So the first batches of zones are compared with the table of zones of that root.
 
 use alloc::collections::BTreeSet;
 

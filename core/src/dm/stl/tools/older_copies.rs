@@ -7,7 +7,6 @@ use super::walk::Walk;
 use crate::dm::stl::format::ZoneRow;
 use crate::dm::stl::map::{LeafNo, Span};
 use crate::dm::stl::{ZoneIndex, stale};
-use crate::prelude::*;
 use crate::zone::Condition;
 
 impl Volume {
@@ -16,13 +15,11 @@ impl Volume {
         let zones = self.space.set.zones(place);
         let rows = (zones.start.0..zones.end.0).filter_map(|zone| Some((ZoneIndex(zone), self.zones[zone as usize]?)));
         let mut evidence = |(zone, row): &(ZoneIndex, ZoneRow)| {
-            if self.space.condition(*zone).is_some_and(Condition::is_dead) {
+            let blocks = stale::HEADER_BLOCKS.min(self.space.pointer(*zone));
+            if blocks == 0 || self.space.condition(*zone).is_some_and(Condition::is_dead) {
                 return 0;
             }
-            let start = match stale::HEADER_BLOCKS.min(self.space.pointer(*zone)) {
-                0 => Ok(Vec::new()),
-                blocks => self.space.read(media, self.space.set.start(*zone), blocks),
-            };
+            let start = self.space.read(media, self.space.set.start(*zone), blocks);
             start.map_or(0, |start| stale::evidence(row, self.id(), self.space.is_sequential(*zone), &start))
         };
         let witnesses = stale::witnesses((&self.space.set, &self.newest.root), rows);
