@@ -178,7 +178,7 @@ impl Soak {
         }
         let failure = world::shorten(failure, &options);
         let kept = scenario::keep(&failure, &options, &self.scenarios);
-        self.report(&format!("{failure}\n{kept}"))
+        self.report(&format!("the same with fewer requests: {failure}\n{kept}"))
     }
 
     /// Prints what is said of a failure, and writes it to the file of failures.
@@ -256,7 +256,9 @@ mod tests {
         soak.run(2).unwrap_or_else(|error| panic!("{error}"));
         let failed = &soak.shares[0].tally.failed;
         assert_eq!(failed.len(), 3);
-        assert_eq!(told.borrow().matches("error: seed").count(), 3, "{}", told.borrow());
+        let told = told.borrow();
+        let times = |text| told.matches(text).count();
+        assert_eq!([times("error: seed"), times("error: the same with fewer requests: seed")], [3, 3], "{told}");
         for failure in failed {
             let text = failure.to_string();
             assert!(failure.violation.rule == Rule::Panic && text.contains("planted"), "{text}");
