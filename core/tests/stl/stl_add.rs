@@ -228,7 +228,7 @@ fn a_device_that_cannot_be_added_is_refused_and_nothing_is_changed() {
     assert!(refused(&mut dead).contains("first two zones"));
     let mut small = with(&media, &disk(20, Some(0)));
     small.disk_mut(1).zones.truncate(2);
-    assert_eq!(refused(&mut small), AddError::TooLarge.to_string());
+    assert_eq!(refused(&mut small), AddError::TooSmall.to_string());
     assert_eq!(refused(&mut joined(&media, &empty(16), 0)), AddError::TooShort.to_string());
     add(&mut joined(&media, &empty(56), 0), NEW, &mut |_, _| ()).unwrap();
     let mut damaged = with(&media, &disk(20, Some(0)));

@@ -213,6 +213,9 @@ impl Run<'_> {
             choices.begin("addition", attempt + 1);
             let removal = shared.borrow().removal;
             let Some(removal) = removal.filter(Removal::is_out) else { break };
+            if !self.can_be_added(removal.disk) {
+                break;
+            }
             let cut = cut_of(attempt, choices);
             let id = [choices.number("id"), choices.number("id")].map(u128::from);
             let id = id[0] << 64 | id[1];
@@ -237,6 +240,13 @@ impl Run<'_> {
             }
         }
         Ok(media)
+    }
+
+    /// Whether the disk has a whole zone for tables behind the two of its roots.
+    fn can_be_added(&self, disk: usize) -> bool {
+        let config = &self.scenario.disks[disk];
+        let sectors = config.regular.unwrap_or(config.geometry.capacity());
+        sectors / u64::from(self.scenario.zone_blocks * BLOCK_SECTORS) > 2
     }
 
     fn finish_with_older_copy(&mut self, media: &Media, disk: usize, rng: &mut Rng) -> Judged {

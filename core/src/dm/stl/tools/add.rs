@@ -39,8 +39,10 @@ pub enum AddError {
     TooShort,
     /// So many devices make a set at most.
     TooMany,
-    /// A root cannot name all of the tables, or the device has no room for them.
+    /// A root cannot name all of the tables.
     TooLarge,
+    /// The device has no room for the tables behind its two zones of roots.
+    TooSmall,
 }
 
 impl_error!(AddError, Media(MediaError), Find(FindError), Device(CreateError), |self, f| match self {
@@ -53,7 +55,9 @@ impl_error!(AddError, Media(MediaError), Find(FindError), Device(CreateError), |
     Self::Device(error) => error.fmt(f),
     Self::TooShort => f.write_str("its zones take so little that the volume would have less room than it has now"),
     Self::TooMany => write!(f, "at most {MOST_MEMBERS} devices make a set, with those that are gone"),
-    Self::TooLarge => f.write_str("the tables of so large a volume have no place"),
+    Self::TooLarge => f.write_str("a root cannot name all tables of so large a volume"),
+    Self::TooSmall =>
+        f.write_str("it is too small: behind its first two zones there is no room for the tables of the volume"),
 });
 
 /// What a volume becomes.
@@ -208,7 +212,7 @@ impl Adding {
         let (mut zone, mut at, mut tables) = (ROOT_ZONES as usize, 0, Vec::new());
         for (kind, number, blocks) in zones.chain(pieces(PieceKind::Leaves, leaves, of_leaves, LeafRow::BYTES)) {
             let needed = self.header(blocks) + blocks;
-            while self.rooms.get(zone).ok_or(AddError::TooLarge)? < &(at + needed) {
+            while self.rooms.get(zone).ok_or(AddError::TooSmall)? < &(at + needed) {
                 (zone, at) = (zone + 1, 0);
             }
             tables.push(Table { kind, number, blocks, zone, at });
