@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Limits, Reason, Status};
+use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Limits, Reason, Status};
 use shingle_core::dm::stl::tools::{Depth, check};
 use shingle_core::dm::stl::{Options, Sabotage, Stl};
 use shingle_core::random::Rng;
 use shingle_core::time::Duration;
 
 use crate::shingled::shelf::taken_out;
-use crate::shingled::{Volume, discard, disk, small, write};
+use crate::shingled::{Volume, discard, disk, read, small, write};
 
 /// A host, which may refuse writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,12 @@ enum Host {
         left: u32,
         status: Status,
     },
+    /// The host takes the next write, and says that it failed; it has no space for others.
+    Misleads,
 }
+
+/// The word of a write that is said to have failed.
+const MISLED: u64 = 1;
 
 /// A disk on a host.
 struct Hosted {
@@ -40,6 +45,10 @@ impl BlockDevice for Hosted {
     fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let blocks = bio.sectors / 8;
         let mut host = self.host.borrow_mut();
+        if *host == Host::Misleads && bio.op.writes_data() {
+            *host = Host::Refuses { left: 0, status: Status::NoSpace };
+            return cx.submit(self.below, bio, MISLED);
+        }
         let Host::Refuses { left, status } = &mut *host else { return cx.submit(self.below, bio, 0) };
         if !bio.op.writes_data() || *left >= blocks {
             *left -= if bio.op.writes_data() { blocks } else { 0 };
@@ -56,8 +65,8 @@ impl BlockDevice for Hosted {
         }
     }
 
-    fn end_io(&mut self, bio: Box<Bio>, status: Status, _: u64, cx: &mut Cx<'_>) {
-        cx.complete(bio, status);
+    fn end_io(&mut self, bio: Box<Bio>, status: Status, word: u64, cx: &mut Cx<'_>) {
+        cx.complete(bio, if word == MISLED { Status::Io } else { status });
     }
 
     fn below(&self) -> &[DeviceId] {
@@ -245,5 +254,35 @@ fn a_stop_while_the_host_refuses_loses_nothing_that_was_acknowledged() {
         set(&hosts, Host::Free);
         volume.load();
         is_whole(volume, &model, &format!("{left} blocks, {disks:?}"));
+    }
+}
+
+#[test]
+fn a_batch_that_may_be_on_a_disk_is_in_doubt_after_a_suspend_and_not_read_as_it_was() {
+    for disks in DISKS {
+        let (mut volume, hosts) = hosted(disks);
+        (0..40).for_each(|block| volume.write(block, 1, 1));
+        volume.flush();
+        set(&hosts, Host::Misleads);
+        // Of the second block nothing is known before.
+        [39, 40].into_iter().for_each(|block| _ = volume.rig.submit(write(block, 1, 2)));
+        volume.rig.pass(Duration::from_millis(100));
+        assert!(volume.rig.done().is_empty(), "{disks:?}: they wait for the host");
+        let top = volume.rig.top;
+        volume.rig.stack.deliver(top, Event::Suspend { push_back: false });
+        volume.rig.pass(Duration::from_millis(100));
+        let failed = volume.rig.done();
+        assert!(failed.len() == 2 && failed.iter().all(|done| !done.status.is_ok()), "{disks:?}: {failed:?}");
+        let mut extents = Vec::with_capacity(4);
+        volume.rig.stack.extents(top, 40 * 8..41 * 8, &mut extents);
+        assert!(extents.iter().all(|extent| !extent.is_hole), "{disks:?}: {extents:?}");
+        volume.rig.stack.deliver(top, Event::Resume);
+        let (bio, status) = volume.run(read(38, 2));
+        let why = bio.why().map(ToString::to_string).unwrap_or_default();
+        assert!(!status.is_ok() && why.contains("a write of block 39 failed"), "{disks:?}: {why}");
+        assert_eq!(volume.read(0, 39), [1; 39]);
+        set(&hosts, Host::Free);
+        volume.reload();
+        assert_eq!(volume.read(38, 3), [1, 2, 2], "{disks:?}: the start has found them");
     }
 }

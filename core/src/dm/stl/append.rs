@@ -349,6 +349,11 @@ impl Tries {
         self.attempt
     }
 
+    /// True if hosts refused all attempts, the last one for `reason`. A batch that failed otherwise may be on a disk.
+    pub fn is_refused_by(&self, reason: &Reason) -> bool {
+        self.failures == 0 && is_refusal(reason)
+    }
+
     /// Counts a failure.
     ///
     /// # Errors
@@ -377,7 +382,6 @@ pub(super) async fn finish(
             Err(reason) => reason,
         };
         tries.count(&reason)?;
-        // One that failed otherwise may be on a disk.
         let waits = pool != Pool::Users || tries.failures > 0;
         let lane = room_elsewhere(shared, (waits, pool, sealed.blocks()), (reason, newest)).await?;
         let mut state = shared.borrow_mut();

@@ -186,6 +186,7 @@ impl State {
             retries_under_way: 0,
             order: Order::after(BatchNo(0)),
             gap: None,
+            doubts: Default::default(),
             copies: CopyNo(0),
             copies_under_way: 0,
             cleaned_in_vain: 0,
@@ -265,6 +266,7 @@ impl State {
                 let reason = self.refusal();
                 cx.fail(bio, reason);
             }
+            (Readiness::ReadOnly(_), Op::Read) => self.route_read_in_doubt(bio, cx),
             (_, Op::Read) => self.route_read(bio, cx),
             (_, Op::Flush) => self.take_flush(bio),
             (Readiness::ReadOnly(_), _) => {

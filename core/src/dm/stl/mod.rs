@@ -11,6 +11,7 @@ mod copy;
 mod create;
 mod device;
 mod disks;
+mod doubts;
 mod evacuate;
 mod figures;
 mod flush;

@@ -8,6 +8,15 @@ use crate::block::{Bio, Cx, Data, Reason, Status};
 use crate::prelude::*;
 
 impl State {
+    /// Sends a read of a volume that became read-only on, unless nobody knows what one of its blocks holds.
+    pub fn route_read_in_doubt(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
+        match self.doubts.find(&(lba..lba + u64::from(bio.sectors / BLOCK_SECTORS))) {
+            Some(block) => cx.fail(bio, in_doubt(block)),
+            None => self.route_read(bio, cx),
+        }
+    }
+
     /// Sends a read on to where its blocks are.
     pub fn route_read(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let mut left = Some(bio);
@@ -120,6 +129,11 @@ impl Pinned {
 }
 
 /// Why a block cannot be found that some part of the map should have.
+fn in_doubt(block: Lba) -> Reason {
+    let what = format!("a write of block {block} failed and may be found done when the volume is started again");
+    Reason::VolumeFailed(what.into())
+}
+
 fn no_part_has(block: u64) -> Reason {
     Reason::VolumeFailed(format!("no part of the map says where block {block} is").into())
 }

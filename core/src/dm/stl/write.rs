@@ -6,7 +6,7 @@ use super::format::{BatchKind, Header, Written};
 use super::lanes::{LaneNo, Lanes, Use};
 use super::log::{Pool, Sealed};
 use super::map::Span;
-use super::refusal::{is_refusal, write_void};
+use super::refusal::write_void;
 use super::state::{Done, Readiness, Shared, State, Write};
 use super::{BLOCK_SECTORS, BatchNo, Lba};
 use crate::block::{Bio, Cx, Flags, Op, Payload, Reason};
@@ -206,7 +206,7 @@ impl State {
     fn batch_done(&mut self, done: Done) {
         let number = BatchNo(done.sealed.number);
         if self.gap.is_some_and(|gap| gap < number) {
-            return self.fail_shares(done.shares);
+            return self.fail_changes(&done.sealed, done.shares);
         }
         self.order.done(number, done);
         while let Some((_, Done { slot, sealed, shares })) = self.order.pop() {
@@ -217,17 +217,18 @@ impl State {
     }
 
     /// A batch cannot be written: nothing counts from there on.
-    fn batch_failed(&mut self, number: BatchNo, shares: Vec<(usize, u64)>, reason: &Reason) {
+    fn batch_failed(&mut self, number: BatchNo, reason: &Reason) {
         self.degrade(format!("a batch could not be written: {reason}"));
-        self.fail_shares(shares);
         if self.gap.is_none_or(|gap| number < gap) {
             self.gap = Some(number);
             let behind: Vec<Done> = self.order.give_up_behind(number).collect();
-            behind.into_iter().for_each(|done| self.fail_shares(done.shares));
+            behind.into_iter().for_each(|done| self.fail_changes(&done.sealed, done.shares));
         }
     }
 
-    fn fail_shares(&mut self, shares: Vec<(usize, u64)>) {
+    /// Fails the changes in a batch that does not count, unless the next start finds it and all before it.
+    fn fail_changes(&mut self, sealed: &Sealed, shares: Vec<(usize, u64)>) {
+        self.doubts.add(&sealed.kind);
         shares.into_iter().for_each(|(key, blocks)| self.fail_blocks(key, blocks));
     }
 
@@ -305,13 +306,17 @@ pub(super) async fn run(shared: Shared) {
         let (number, mut tries) = (BatchNo(sealed.number), Tries::default());
         match finish(&shared, Pool::Users, &sealed, sent, &mut tries).await {
             Ok(slot) => shared.borrow_mut().batch_done(Done { slot, sealed, shares }),
-            Err(reason) if is_refusal(&reason) && shared.borrow().readiness == Readiness::Ready => {
+            Err(reason) if tries.is_refused_by(&reason) && shared.borrow().readiness == Readiness::Ready => {
                 match write_void(&shared, number, shares, (&mut tries, reason)).await {
                     Ok(done) => shared.borrow_mut().batch_done(done),
-                    Err(reason) => shared.borrow_mut().batch_failed(number, Vec::new(), &reason),
+                    Err(reason) => shared.borrow_mut().batch_failed(number, &reason),
                 }
             }
-            Err(reason) => shared.borrow_mut().batch_failed(number, shares, &reason),
+            Err(reason) => {
+                let mut state = shared.borrow_mut();
+                state.batch_failed(number, &reason);
+                state.fail_changes(&sealed, shares);
+            }
         }
         shared.borrow_mut().notify(|signals| &signals.changes);
     }
