@@ -10,11 +10,12 @@ _stack() {
 # _zoned_dir MIB OPTION...: a zoned disk in a directory, $work/smr, as `disk`.
 _zoned_dir() { [ -e "$work/smr" ] || shingle create "$work/smr" --size "${1}MiB" --zone-size 8MiB "${@:2}"; }
 
-# _volume_of TABLE DIRECTORY LINE...: the volume of that table, on the disk `smr` there, as the export `volume`, with these lines besides.
+# _volume_of TABLE DISK LINE...: the volume of that table as the export `volume`, with these lines besides. DISK is a directory or a zoned block device,
+# which the table calls `smr`.
 _volume_of() {
     _stack <<STACK
 [disk.smr]
-type = "zoned-dir"
+type = "$([ -b "$2" ] && echo zoned-blk || echo zoned-dir)"
 path = "$2"
 
 [device.volume]
@@ -343,27 +344,29 @@ _swaps() {
     same "what was swapped" "$(_xs 350M | sha256sum)" "$(cat swapped)"
     rm hog
 }
-# _disk_for_swap: /mnt is disk 0. The program lies in the root, which is in memory in a guest, so its pages could be swapped out as well.
+# _disk_for_swap: $zoned is a zoned NVMe disk outside of memory. A directory of a file system will not do: its writeback holds the journal while
+# it waits for memory, and so for the swap, whose daemon waits for the journal.
 _disk_for_swap() {
-    disk 0
-    mkfs.ext4 -q -F "$device"
-    mounted "$device" /mnt
+    modprobe nvme
+    later patiently modprobe -r nvme
+    nvme_nodes nvme2
+    zoned=${nodes[0]}
+    blkzone reset "$zoned"
 }
 swap_on_an_stl_volume_over_a_disk_never_stops_the_machine() {
     long
     _disk_for_swap
-    shingle create /mnt/smr --size 768MiB --zone-size 16MiB --conventional 0
-    shingle stl format /mnt/smr --json > formatted
-    _volume_of "$(jq -r .table formatted)" /mnt/smr
+    shingle stl format "$zoned" --json > formatted
+    _volume_of "0 $(jq .sectors formatted) stl smr" "$zoned"
     serve_block
     _swaps
 }
 swap_on_a_dm_zoned_volume_over_a_disk_never_stops_the_machine() {
     long
     _disk_for_swap
-    shingle create /mnt/smr --size 1024MiB --zone-size 16MiB --conventional 8
-    shingle dmz format /mnt/smr > formatted
-    _volume_in /mnt/smr
+    disk 0
+    shingle dmz format --force "$device" "$zoned" > formatted
+    _volume_of "0 1 zoned cache smr" "$zoned" "[disk.cache]" 'type = "file"' "path = \"$device\""
     serve_block
     _swaps
 }
