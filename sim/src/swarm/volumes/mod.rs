@@ -159,7 +159,7 @@ impl Run<'_> {
             volume,
             dead,
             log,
-            are_discards_hints: self.scenario.has_refusals(),
+            are_discards_hints: self.scenario.has_refusals,
             is_silently_damaged: self.scenario.is_damaged,
             ..Ledger::default()
         }))

@@ -105,6 +105,8 @@ pub(super) struct Scenario {
     pub leaf_halvings: u32,
     /// True if a disk damages data and metadata, and the volume has no checksum that tells.
     pub is_damaged: bool,
+    /// True if the hosts of disks refuse writes.
+    pub has_refusals: bool,
     /// The disk that is taken out of the volume, if that can be.
     pub leaving: Option<usize>,
 }
@@ -149,6 +151,7 @@ impl Scenario {
             swaps: kind.tables().and_then(|_| draw_swaps(seed, &disks)),
             leaf_halvings,
             is_damaged: false,
+            has_refusals: false,
             leaving: kind.is_removable().then(|| draw_leaving(seed, &disks)).flatten(),
             branches: match (zone_blocks, exhaustive) {
                 // Each copies all disks.
@@ -166,6 +169,8 @@ impl Scenario {
         if kind.is_removable() && !sound {
             draw_failing_flushes(seed, &mut scenario.faults);
             draw_refusals(seed, &mut scenario.faults);
+            let mut rules = scenario.faults.iter().flat_map(|plan| &plan.rules);
+            scenario.has_refusals = rules.any(|rule| matches!(rule.fault, Fault::Refuse(_)));
         }
         scenario
     }
@@ -204,6 +209,7 @@ impl Scenario {
         self.swaps = choices.pin("swaps-within-ns", None, self.swaps);
         self.leaf_halvings = choices.pin("leaf-halvings", 0, self.leaf_halvings);
         self.is_damaged = choices.pin("damaged", false, self.is_damaged);
+        self.has_refusals = choices.pin("refusals", false, self.has_refusals);
         self.leaving = choices.pin("leaving", None, self.leaving).filter(|disk| *disk < disks);
         self
     }
@@ -214,17 +220,10 @@ impl Scenario {
         if options.sound {
             self.dead.clear();
             self.faults.fill(FaultPlan::none());
-            self.is_damaged = false;
+            (self.is_damaged, self.has_refusals) = (false, false);
         }
         self.disks.iter_mut().for_each(|disk| disk.write_cache = options.write_cache.unwrap_or(disk.write_cache));
         self
-    }
-}
-
-impl Scenario {
-    /// True if the hosts of disks refuse writes.
-    pub fn has_refusals(&self) -> bool {
-        self.faults.iter().flat_map(|plan| &plan.rules).any(|rule| matches!(rule.fault, Fault::Refuse(_)))
     }
 }
 
