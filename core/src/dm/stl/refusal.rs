@@ -24,8 +24,8 @@ use crate::prelude::*;
 use crate::time::Duration;
 use crate::zone::Condition;
 
-/// The shortest and the longest pause before refused writes are tried again.
-const PAUSES: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(64_000)];
+/// The shortest and the longest pause before refused writes are tried again: a write of a user may wait for it.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(16_000)];
 
 /// The members that refuse writes, and the number of tasks that wait for them.
 #[derive(Debug)]
