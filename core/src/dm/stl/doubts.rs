@@ -1,5 +1,5 @@
-//! Blocks of batches that failed and may be on a disk all the same: a volume that is read-only since then cannot tell what they hold, only the
-//! next start can. Until then reads of them fail: what they held before would be gone if the batch is found.
+//! The blocks of batches that failed and may be on a disk all the same. The volume is read-only from then on; which data these blocks hold is
+//! decided by the next start, which finds such a batch or does not. Until then reads of them fail, as older data could turn into newer data.
 
 use core::ops::Range;
 
@@ -7,7 +7,7 @@ use super::Lba;
 use super::format::BatchKind;
 use crate::prelude::*;
 
-/// The blocks, in no order. There are no more ranges than records in the batches that were under way.
+/// The blocks, in any order. The batches that were being written bound the number of ranges.
 #[derive(Debug, Default)]
 pub(super) struct Doubts(Vec<Range<Lba>>);
 
@@ -19,7 +19,7 @@ impl Doubts {
         }
     }
 
-    /// Whether the first of `blocks` is in doubt, and the block up to which that is so of all.
+    /// Returns whether the first of `blocks` is in doubt, and the end of the blocks from there on of which the same is true.
     pub fn first_of(&self, blocks: &Range<Lba>) -> (bool, Lba) {
         let around = self.0.iter().find(|doubt| doubt.contains(&blocks.start));
         let next = self.0.iter().map(|doubt| doubt.start).filter(|start| blocks.contains(start)).min();
@@ -29,7 +29,7 @@ impl Doubts {
         }
     }
 
-    /// The first of `blocks` that is in doubt.
+    /// Returns the first of `blocks` that is in doubt, if there is one.
     pub fn find(&self, blocks: &Range<Lba>) -> Option<Lba> {
         match self.first_of(blocks) {
             (true, _) => Some(blocks.start),

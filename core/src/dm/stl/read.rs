@@ -8,7 +8,7 @@ use crate::block::{Bio, Cx, Data, Reason, Status};
 use crate::prelude::*;
 
 impl State {
-    /// Sends a read of a volume that became read-only on, unless nobody knows what one of its blocks holds.
+    /// Routes a read of a volume that became read-only. It fails if one of its blocks is in doubt.
     pub fn route_read_in_doubt(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         let lba = Lba(bio.sector.0 / u64::from(BLOCK_SECTORS));
         match self.doubts.find(&(lba..lba + u64::from(bio.sectors / BLOCK_SECTORS))) {

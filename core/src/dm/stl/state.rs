@@ -205,7 +205,7 @@ pub(super) struct State {
     pub order: Order<Done>,
     /// The first batch of users that could not be written at all: none behind it counts.
     pub gap: Option<BatchNo>,
-    /// What that one and those behind it change.
+    /// The blocks that this batch and those behind it change.
     pub doubts: super::doubts::Doubts,
     /// The last batch of copies, and how many are under way.
     pub copies: CopyNo,

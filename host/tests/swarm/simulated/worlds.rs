@@ -43,8 +43,8 @@ impl Worlds {
         assert!(cuts > seeds && faults > seeds);
     }
 
-    /// Whether one of the first seeds finds something. The search begins with the one that did last; the others are for when a change of the
-    /// drawing changes its world.
+    /// Returns whether one of the first seeds finds something. The search begins with the seed that did last; a change of what seeds draw can
+    /// make it one of the others.
     pub fn is_found(&self, last: u64) -> bool {
         let world = |seed| PROFILES.iter().find_map(|profile| run(seed, &self.options(*profile)).err());
         let found = (last..SEARCHED).chain(0..last).find_map(world);

@@ -242,7 +242,7 @@ impl Run<'_> {
         Ok(media)
     }
 
-    /// Whether the disk has a whole zone for tables behind the two of its roots.
+    /// Returns whether the disk has a whole zone for tables behind the two of its roots.
     fn can_be_added(&self, disk: usize) -> bool {
         let config = &self.scenario.disks[disk];
         let sectors = config.regular.unwrap_or(config.geometry.capacity());

@@ -56,8 +56,7 @@ impl_error!(AddError, Media(MediaError), Find(FindError), Device(CreateError), |
     Self::TooShort => f.write_str("its zones take so little that the volume would have less room than it has now"),
     Self::TooMany => write!(f, "at most {MOST_MEMBERS} devices make a set, with those that are gone"),
     Self::TooLarge => f.write_str("a root cannot name all tables of so large a volume"),
-    Self::TooSmall =>
-        f.write_str("it is too small: behind its first two zones there is no room for the tables of the volume"),
+    Self::TooSmall => f.write_str("it is too small: the tables of the volume do not fit behind its first two zones"),
 });
 
 /// What a volume becomes.
