@@ -16,12 +16,13 @@ impl State {
         }
         let of_block = u64::from(BLOCK_SECTORS);
         let (from, to) = (Lba(sectors.start / of_block), Lba(sectors.end.div_ceil(of_block)));
-        let (is_in_doubt, to) = self.doubts.first_of(&(from..to));
-        if is_in_doubt {
-            return (Content::Data, (to.0 * of_block).min(sectors.end) - sectors.start);
-        }
-        let (found, until) = self.map.find(from, to);
-        let content = if found == Found::Zeroes { Content::Hole } else { Content::Data };
+        let (content, until) = match self.doubts.first_of(&(from..to)) {
+            (true, until) => (Content::Data, until),
+            (false, to) => {
+                let (found, until) = self.map.find(from, to);
+                (if found == Found::Zeroes { Content::Hole } else { Content::Data }, until)
+            }
+        };
         (content, (until.0 * of_block).min(sectors.end) - sectors.start)
     }
 }

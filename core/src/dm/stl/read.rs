@@ -128,12 +128,13 @@ impl Pinned {
     }
 }
 
-/// Why a block cannot be found that some part of the map should have.
+/// Why a block cannot be read before the next start.
 fn in_doubt(block: Lba) -> Reason {
     let what = format!("a write of block {block} failed and may be found done when the volume is started again");
     Reason::VolumeFailed(what.into())
 }
 
+/// Why a block cannot be found that some part of the map should have.
 fn no_part_has(block: u64) -> Reason {
     Reason::VolumeFailed(format!("no part of the map says where block {block} is").into())
 }
