@@ -212,10 +212,8 @@ impl Run<'_> {
         for attempt in 0.. {
             choices.begin("addition", attempt + 1);
             let removal = shared.borrow().removal;
-            let Some(removal) = removal.filter(Removal::is_out) else { break };
-            if !self.can_be_added(removal.disk) {
-                break;
-            }
+            let can_be_added = |it: &Removal| it.is_out() && self.has_room_for_tables(it.disk);
+            let Some(removal) = removal.filter(can_be_added) else { break };
             let cut = cut_of(attempt, choices);
             let id = [choices.number("id"), choices.number("id")].map(u128::from);
             let id = id[0] << 64 | id[1];
@@ -243,7 +241,7 @@ impl Run<'_> {
     }
 
     /// Returns whether the disk has a whole zone for tables behind the two of its roots.
-    fn can_be_added(&self, disk: usize) -> bool {
+    fn has_room_for_tables(&self, disk: usize) -> bool {
         let config = &self.scenario.disks[disk];
         let sectors = config.regular.unwrap_or(config.geometry.capacity());
         sectors / u64::from(self.scenario.zone_blocks * BLOCK_SECTORS) > 2
