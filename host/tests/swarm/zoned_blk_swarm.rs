@@ -8,7 +8,7 @@ use shingle_sim::disk::OtherDisk;
 use shingle_sim::swarm::Profile;
 
 use crate::simulated::block::{Bug, make};
-use crate::simulated::worlds::Worlds;
+use crate::simulated::worlds::{Worlds, planted};
 
 /// Seeds that once found something. What a seed draws changes when the drawing changes; each has a test of its own as well
 /// (zoned_blk/mod.rs).
@@ -33,27 +33,17 @@ fn seeds_that_once_found_something_find_nothing_any_more() {
     }
 }
 
-/// A bug that some seed has to notice, and the one that did last.
-macro_rules! planted {
-    ($name:ident, $bug:ident, $last:literal) => {
-        #[test]
-        fn $name() {
-            assert!(worlds!($bug).is_found($last));
-        }
-    };
-}
-
-planted!(a_flush_that_is_answered_and_not_sent_is_found, UnsentFlush, 1);
-planted!(a_failed_flush_that_is_not_heard_of_is_found, DeafToFlush, 13);
-planted!(fua_that_is_ignored_is_found, NoFua, 12);
-planted!(fua_without_a_flush_on_a_disk_that_has_none_is_found, NoFlushForFua, 21);
-planted!(a_preflush_that_is_ignored_is_found, NoPreflush, 12);
-planted!(a_short_write_taken_for_a_whole_one_is_found, NoContinuation, 0);
-planted!(a_short_read_taken_for_a_whole_one_is_found, NoReadContinuation, 1);
-planted!(an_interrupted_request_taken_for_a_done_one_is_found, NoRetry, 0);
-planted!(a_failed_write_that_is_not_heard_of_is_found, DeafToWrite, 1);
-planted!(a_failed_command_to_a_zone_that_is_not_heard_of_is_found, DeafToZones, 1);
-planted!(a_pointer_that_is_believed_after_a_failed_write_is_found, BelievedPointer, 34);
-planted!(a_report_from_before_is_found, OldReport, 0);
-planted!(a_reset_that_is_answered_before_it_is_done_is_found, EarlyReset, 0);
-planted!(an_answer_that_gets_lost_is_found, LostAnswer, 0);
+planted!(worlds, a_flush_that_is_answered_and_not_sent_is_found, UnsentFlush, 1);
+planted!(worlds, a_failed_flush_that_is_not_heard_of_is_found, DeafToFlush, 13);
+planted!(worlds, fua_that_is_ignored_is_found, NoFua, 12);
+planted!(worlds, fua_without_a_flush_on_a_disk_that_has_none_is_found, NoFlushForFua, 21);
+planted!(worlds, a_preflush_that_is_ignored_is_found, NoPreflush, 12);
+planted!(worlds, a_short_write_taken_for_a_whole_one_is_found, NoContinuation, 0);
+planted!(worlds, a_short_read_taken_for_a_whole_one_is_found, NoReadContinuation, 1);
+planted!(worlds, an_interrupted_request_taken_for_a_done_one_is_found, NoRetry, 0);
+planted!(worlds, a_failed_write_that_is_not_heard_of_is_found, DeafToWrite, 1);
+planted!(worlds, a_failed_command_to_a_zone_that_is_not_heard_of_is_found, DeafToZones, 1);
+planted!(worlds, a_pointer_that_is_believed_after_a_failed_write_is_found, BelievedPointer, 34);
+planted!(worlds, a_report_from_before_is_found, OldReport, 0);
+planted!(worlds, a_reset_that_is_answered_before_it_is_done_is_found, EarlyReset, 0);
+planted!(worlds, an_answer_that_gets_lost_is_found, LostAnswer, 0);

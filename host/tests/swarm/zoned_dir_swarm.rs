@@ -18,7 +18,7 @@ use shingle_sys::RingHandle;
 
 use crate::simulated::kernel::{Bug, Kernel, Shared};
 use crate::simulated::tree::Tree;
-use crate::simulated::worlds::Worlds;
+use crate::simulated::worlds::{Worlds, planted};
 use crate::simulated::{PATH, make};
 
 /// Seeds that once found something. What a seed draws changes when the drawing changes; each has a test of its own as well.
@@ -46,25 +46,15 @@ fn seeds_that_once_found_something_find_nothing_any_more() {
     }
 }
 
-/// A bug that some seed has to notice, and the one that did last.
-macro_rules! planted {
-    ($name:ident, $bug:ident, $last:literal) => {
-        #[test]
-        fn $name() {
-            assert!(worlds!($bug).is_found($last));
-        }
-    };
-}
-
-planted!(a_reset_that_is_not_synced_is_found, UnsyncedReset, 1);
-planted!(a_closed_file_that_is_not_synced_is_found, UnsyncedEviction, 1);
-planted!(a_short_write_taken_for_a_whole_one_is_found, NoContinuation, 0);
-planted!(a_short_read_taken_for_a_whole_one_is_found, NoReadContinuation, 0);
-planted!(fua_that_is_ignored_is_found, NoFua, 12);
-planted!(a_failed_sync_that_is_not_heard_of_is_found, DeafToSync, 22);
-planted!(a_failed_write_after_which_the_size_is_not_learned_is_found, NoLearning, 0);
-planted!(a_forgotten_limit_of_open_zones_is_found, NoOpenLimit, 4);
-planted!(an_interrupted_request_taken_for_a_done_one_is_found, NoRetry, 0);
+planted!(worlds, a_reset_that_is_not_synced_is_found, UnsyncedReset, 1);
+planted!(worlds, a_closed_file_that_is_not_synced_is_found, UnsyncedEviction, 1);
+planted!(worlds, a_short_write_taken_for_a_whole_one_is_found, NoContinuation, 0);
+planted!(worlds, a_short_read_taken_for_a_whole_one_is_found, NoReadContinuation, 0);
+planted!(worlds, fua_that_is_ignored_is_found, NoFua, 12);
+planted!(worlds, a_failed_sync_that_is_not_heard_of_is_found, DeafToSync, 22);
+planted!(worlds, a_failed_write_after_which_the_size_is_not_learned_is_found, NoLearning, 0);
+planted!(worlds, a_forgotten_limit_of_open_zones_is_found, NoOpenLimit, 4);
+planted!(worlds, an_interrupted_request_taken_for_a_done_one_is_found, NoRetry, 0);
 
 /// Cuts the power after so many calls of a creation, of which one may fail; whether it was done, and whether what is left is a disk or
 /// none, as it must be.

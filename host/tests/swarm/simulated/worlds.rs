@@ -52,3 +52,14 @@ impl Worlds {
         found.is_some()
     }
 }
+
+/// A test that a bug is noticed by some seed of the worlds that the macro `$worlds` makes with it; `$last` is the seed that did last.
+macro_rules! planted {
+    ($worlds:ident, $name:ident, $bug:ident, $last:literal) => {
+        #[test]
+        fn $name() {
+            assert!($worlds!($bug).is_found($last));
+        }
+    };
+}
+pub(crate) use planted;
