@@ -182,6 +182,7 @@ fn reclaim_goes_on_when_waiting_writes_have_all_unrecorded_zones() {
     let mut volume = Volume::new(&[disk(20, Some(5))], 1);
     volume.read(0, 1);
     volume.message("set direct_blocks 2");
+    volume.message("set unrecorded_zones 6");
     let to_random = [0, 1, 2].map(|number| write(chunk(number) + 40, 1, 1));
     let held = [3, 4, 5, 6, 7, 8].map(|number| write(chunk(number) + 8, 4, 1));
     let tags: Vec<u64> = to_random.into_iter().chain(held).map(|bio| volume.submit(bio)).collect();

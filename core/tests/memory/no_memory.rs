@@ -80,5 +80,5 @@ fn a_volume_that_runs_out_of_memory_loses_nothing_that_it_acknowledged() {
             assert!(is_right, "seed {seed}, blocks from {at} on: {expected:?}, found {found:?}");
         }
     }
-    assert!(failed > 100 && copied > 1000, "{failed} writes failed, {copied} blocks were copied");
+    assert!(failed > 100 && copied > 500, "{failed} writes failed, {copied} blocks were copied");
 }

@@ -48,6 +48,8 @@ regressions! {
     dmzoned_fails_waiting_writes_once_it_is_read_only
     dmzoned_does_not_rewrite_a_log_that_may_count
     dmzoned_frees_a_zone_discarded_during_an_overwrite
+    dmzoned_bounds_zones_that_overwrites_leave_empty
+    dmzoned_counts_zones_until_resets_are_durable
     resume_sends_bios_of_the_lower_device_first
     striped_resets_and_finishes_zone_parts_in_order
     multipath_asks_for_the_pointer_before_a_blind_retry

@@ -1,8 +1,11 @@
 //! Zones that were let go become empty, and zones in which a write failed are asked where their write pointer is.
 
 use super::state::{Readiness, Shared, State};
+use super::transfer::finish;
 use super::zones::Role;
-use super::{BLOCK_SECTORS, Block, ChunkNo, SetZone, ZoneHealth};
+use super::{BLOCK_SECTORS, Block, ChunkNo, MemberNo, SetZone, ZoneHealth};
+use alloc::collections::BTreeSet;
+
 use crate::block::DeviceId;
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -12,7 +15,7 @@ use crate::zone::{Condition, Zone};
 
 /// Resets under way at once.
 const DEPTH: usize = 32;
-/// How often a zone is asked before it is taken as one that can only be read.
+/// How often a zone is asked or reset before it is taken as one that can only be read.
 const TRIES: u32 = 3;
 /// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,25 +25,50 @@ pub(super) async fn reset_zones(shared: Shared, io: Io) {
     let signal = shared.borrow().signals.clean.clone();
     loop {
         let zones = signal.until(|| shared.borrow_mut().begin_reset()).await;
-        let place = |zone: SetZone| {
-            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, Block::FIRST))
-        };
-        let resets = zones.iter().map(|zone| {
-            let (device, sector) = place(*zone);
-            (*zone, io.reset(device, sector))
-        });
-        let resets: Vec<_> = resets.collect();
-        for (zone, reset) in resets {
-            let result = reset.ok().await;
-            shared.borrow_mut().reset_done(zone, result.is_ok());
+        let results = reset_durably(&shared, &io, &zones).await;
+        if results.is_none() {
+            io.sleep_until(io.now() + PAUSE).await;
         }
         let mut state = shared.borrow_mut();
+        match results {
+            Some(results) => zones.iter().zip(results).for_each(|(zone, is_reset)| state.reset_done(*zone, is_reset)),
+            None => state.volume.zones.to_reset.extend(zones),
+        }
         state.jobs -= 1;
         state.space_freed();
         state.let_crowd_in();
         state.notify(|signals| &signals.progress);
         state.notify(|signals| &signals.commit);
     }
+}
+
+/// Resets zones and flushes their devices: a power cut may bring back what was in a zone until then. Returns which zones
+/// were reset, or `None` if it is not known whether that is durable.
+async fn reset_durably(shared: &Shared, io: &Io, zones: &[SetZone]) -> Option<Vec<bool>> {
+    let reset = |zone: SetZone| {
+        let zones = &shared.borrow().volume.zones;
+        io.reset(zones.device(zone), zones.sector(zone, Block::FIRST))
+    };
+    let resets: Vec<_> = zones.iter().map(|zone| reset(*zone)).collect();
+    let mut results = Vec::new();
+    for (zone, first) in zones.iter().zip(resets) {
+        let mut result = first.ok().await;
+        for _ in 1..TRIES {
+            if result.is_ok() {
+                break;
+            }
+            io.sleep_until(io.now() + PAUSE).await;
+            result = reset(*zone).ok().await;
+        }
+        results.push(result.is_ok());
+    }
+    let members: BTreeSet<MemberNo> = zones.iter().map(|zone| shared.borrow().volume.zones.all[*zone].member).collect();
+    let flushes = members.into_iter().filter_map(|member| {
+        let member = &shared.borrow().volume.zones.members[member];
+        member.limits.write_cache.then(|| io.flush(member.device))
+    });
+    finish(flushes.collect()).await.ok()?;
+    Some(results)
 }
 
 /// Asks zones for their write pointers.
@@ -103,9 +131,7 @@ impl State {
     fn settle_found(&mut self) {
         let zones = &mut self.volume.zones;
         zones.to_reset.append(&mut zones.found_written);
-        while !self.is_crowded()
-            && let Some(chunk) = self.volume.to_settle.pop()
-        {
+        for chunk in core::mem::take(&mut self.volume.to_settle) {
             self.volume.mark_all(chunk);
             self.volume.settle(chunk);
             self.notify(|signals| &signals.commit);
@@ -121,7 +147,6 @@ impl State {
         let state = &mut self.volume.zones.all[zone];
         if is_ok {
             (state.wp, state.is_suspect) = (Block::FIRST, false);
-            self.volume.zones.members[state.member].is_unflushed = true;
             self.volume.zones.put_free(zone);
         } else {
             // It may be read only or offline: nobody needs it any more, so it is simply not used.

@@ -103,7 +103,7 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     }
     match &done {
         Ok(()) => {
-            state.volume.zones.record(&recorded);
+            state.volume.record(&recorded);
             state.commit_done(&leaving, blocks.len());
         }
         Err(reason) => state.commit_failed(leaving, (may_count, reason)),

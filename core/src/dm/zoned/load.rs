@@ -413,6 +413,10 @@ fn settle(volume: &mut Volume, sets: &Sets, (space, guards): (&ZoneSpace, Guards
         }
         if removed > 0 || volume.has_spent(chunk) {
             volume.to_settle.push(chunk);
+            // The next commit of its entry does not name an empty zone.
+            if dzone != NO_ZONE && volume.zones.all[dzone].valid.is_empty() {
+                volume.zones.set_unrecorded(dzone, true);
+            }
         }
     }
 }

@@ -424,7 +424,7 @@ impl State {
     /// frees the zones that the writes wait for.
     fn is_stuck_in_crowd(&self) -> bool {
         let zones = &self.volume.zones;
-        let may_lower = self.has_to_record() || !zones.is_settled() || !zones.found_written.is_empty();
+        let may_lower = self.has_to_record() || !zones.is_settled() || !self.has_settled_found();
         let is_quiet = self.jobs == 0 && !self.is_committing && !zones.is_written_somewhere();
         self.is_starved() && is_quiet && !may_lower
     }

@@ -312,6 +312,9 @@ impl State {
 
     /// Of a write that cannot go to the chunk's sequential zone.
     fn buffer_goal(&mut self, chunk: ChunkNo, len: u32) -> Goal {
+        if self.is_crowded() && self.volume.may_unrecord(chunk, len) {
+            return Goal::Crowd;
+        }
         let bzone = self.volume.chunks[chunk].entry.bzone;
         if bzone != NO_ZONE {
             return Goal::Zone(bzone, len);
@@ -375,6 +378,7 @@ impl State {
             self.counters.direct_blocks += len;
         } else {
             self.counters.random_blocks += len;
+            self.expect_unrecorded(chunk, blocks.end - blocks.start);
         }
         let device = self.volume.zones.device(zone);
         let write = Write { chunk, zone, blocks, is_fua };
@@ -385,6 +389,14 @@ impl State {
         cx.submit(device, bio, WRITE | key as u64);
         if is_direct {
             self.release_next(chunk, cx);
+        }
+    }
+
+    /// Counts the data zone of `chunk` as unrecorded from now on if a write of `blocks` blocks to its buffer, with those in
+    /// flight, may leave nothing valid there.
+    fn expect_unrecorded(&mut self, chunk: ChunkNo, blocks: u32) {
+        if self.volume.may_unrecord(chunk, blocks) {
+            self.volume.zones.set_unrecorded(self.volume.chunks[chunk].entry.dzone, true);
         }
     }
 
@@ -578,6 +590,7 @@ impl State {
             self.volume.write_failed(&write);
         }
         self.after_write(write.zone, status);
+        self.volume.mark_unrecorded(&write);
         self.volume.settle(write.chunk);
         self.want_space();
         if self.has_to_record() {

@@ -115,7 +115,7 @@ pub(super) struct State {
     pub early: VecDeque<Box<Bio>>,
     /// Writes that wait for a free zone.
     pub starved: VecDeque<Box<Bio>>,
-    /// Bios that wait until fewer zones are unrecorded: writes that need a zone, and discards that let one go.
+    /// Bios that wait until fewer zones are unrecorded: writes and discards that could add one.
     pub crowded: VecDeque<Box<Bio>>,
     /// Writes that wait for their time.
     pub paced: VecDeque<(Instant, Box<Bio>)>,
@@ -248,12 +248,11 @@ impl State {
         self.notify(|signals| &signals.reclaim);
     }
 
-    /// True if as many zones are unrecorded as may be: writes that need another one, copies and discards wait for a commit and for resets. Writes in
-    /// flight and one copy for each device can still add some. After a commit has failed the number is not limited until one is durable: each
-    /// commit that writes wait for would bring the volume nearer to being read-only.
+    /// True if as many zones are unrecorded as may be: writes and discards that could add one, and copies wait for a commit and
+    /// for resets. Copies that have begun, one on each device, can still add two each: the zone they write, and the one they
+    /// replace.
     pub fn is_crowded(&self) -> bool {
-        let is_full = self.volume.zones.unrecorded >= self.knobs.unrecorded_zones;
-        is_full && self.failed_commits == 0 && !self.guards.gone().unrecorded_unbound
+        self.volume.zones.unrecorded >= self.knobs.unrecorded_zones && !self.guards.gone().unrecorded_unbound
     }
 
     /// True if a commit would make room for unrecorded zones, and it is time to.

@@ -222,6 +222,41 @@ impl Volume {
         self.note_change(write.chunk, &write.blocks);
     }
 
+    /// The commit that names these zones is durable. One in which nothing is valid any more, or soon may be, will not be
+    /// named by the next.
+    pub fn record(&mut self, zones: &[SetZone]) {
+        for zone in zones {
+            if self.zones.is_recordable(*zone) && !self.may_empty(*zone, 0) {
+                self.zones.set_unrecorded(*zone, false);
+            }
+        }
+    }
+
+    /// True if the metadata on the disk names the data zone of `chunk`, and a write of `blocks` blocks to its buffer, with those
+    /// in flight, may leave nothing valid there.
+    pub fn may_unrecord(&self, chunk: ChunkNo, blocks: u32) -> bool {
+        let dzone = self.chunks[chunk].entry.dzone;
+        self.zones.is_sequential(dzone) && !self.zones.all[dzone].is_unrecorded && self.may_empty(dzone, blocks)
+    }
+
+    /// Has the next commit write the entry of the chunk if `write`, which has ended, went to its buffer, and its data zone
+    /// counts as unrecorded: if something is valid there, the commit records it again.
+    pub fn mark_unrecorded(&mut self, write: &Write) {
+        let dzone = self.chunks[write.chunk].entry.dzone;
+        if dzone != NO_ZONE && dzone != write.zone && self.zones.all[dzone].is_unrecorded {
+            self.mark_entry(write.chunk);
+        }
+    }
+
+    /// True if writes in flight to the other zone of its chunk, and `blocks` more blocks, may leave nothing valid in `zone`.
+    fn may_empty(&self, zone: SetZone, blocks: u32) -> bool {
+        let Role::Data(chunk) = self.zones.all[zone].role else { return false };
+        let elsewhere = self.writes.iter().map(|(_, write)| write);
+        let elsewhere = elsewhere.filter(|write| write.chunk == chunk && write.zone != zone);
+        let in_flight: u32 = elsewhere.map(|write| write.blocks.end - write.blocks.start).sum();
+        in_flight + blocks >= self.zones.all[zone].valid.weight()
+    }
+
     /// A write has failed. What was valid where it went may be as before or as written, and who has read it since has seen which: a
     /// copy that was made before may be of the other.
     pub fn write_failed(&mut self, write: &Write) {

@@ -1,9 +1,10 @@
 //! The zones of a set while it is used: what each is for, and which are free.
 //!
-//! A sequential zone is *unrecorded* while it may be written and the metadata on the disk names no chunk for it: a chunk
-//! or a copy took it since the last commit, or a commit freed it and it is not reset yet. A power cut leaves such zones
-//! behind as written zones without an owner. Their number is bounded (the knob `unrecorded_zones`), so a set with more of
-//! them has a disk that is an older copy of itself ([`super::stale`]).
+//! A sequential zone is *unrecorded* while it may be written and the metadata on the disk may name no chunk for it: a chunk
+//! or a copy took it since the last commit, nothing is valid there any more, writes in flight may have that effect, or no
+//! flush covers its reset yet. A power cut leaves such zones behind as written zones without an owner. Their number is
+//! bounded (the knob `unrecorded_zones`), so a set with more of them has a disk that is an older copy of itself
+//! ([`super::stale`]).
 
 use alloc::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use crate::time::Instant;
 use crate::zone::ZoneNo;
 
 /// The upper bound of the knob `unrecorded_zones`, by which [`super::stale`] judges what a power cut has left.
-pub(super) const MOST_UNRECORDED: u32 = 6;
+pub(super) const MOST_UNRECORDED: u32 = 8;
 
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +206,7 @@ impl Zones {
     }
 
     /// True if a commit that begins now is the first to name `zone`.
-    fn is_recordable(&self, zone: SetZone) -> bool {
+    pub fn is_recordable(&self, zone: SetZone) -> bool {
         let state = &self.all[zone];
         state.is_unrecorded && matches!(state.role, Role::Data(_) | Role::Buffer(_)) && !state.valid.is_empty()
     }
@@ -215,13 +216,6 @@ impl Zones {
         let taken = core::mem::take(&mut self.taken);
         self.taken = taken.into_iter().filter(|zone| self.all[*zone].is_unrecorded).collect();
         self.taken.iter().copied().filter(|zone| self.is_recordable(*zone)).collect()
-    }
-
-    /// The commit that names these zones is durable. One that was emptied meanwhile will not be named by the next.
-    pub fn record(&mut self, zones: &[SetZone]) {
-        for zone in zones.iter().filter(|zone| self.is_recordable(**zone)).copied().collect::<Vec<_>>() {
-            self.set_unrecorded(zone, false);
-        }
     }
 
     /// Free and all zones of `class` on device `member`.

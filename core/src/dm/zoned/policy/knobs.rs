@@ -68,10 +68,10 @@ macro_rules! knobs {
 knobs! {
     /// Changes of the mapping that nobody flushes are committed after so long, in ms; 100 to 600000. The kernel's period.
     commit_ms = 10_000, 100..=600_000;
-    /// Most sequential zones that are written while the metadata on the disk names no chunk for them; 2 to 6. Writes that
+    /// Most sequential zones that are written while the metadata on the disk names no chunk for them; 2 to 8. Writes that
     /// need another one, and discards, wait for a commit and for resets. A set with more of them after a power cut has a disk
     /// that is an older copy of itself.
-    unrecorded_zones = 6, 2..=6;
+    unrecorded_zones = 8, 2..=8;
     /// Longest gap in front of a write to a sequential zone that is filled with zeroes, in blocks; 0 to 65536. The default,
     /// 1 MiB, takes a spindle about as long as a seek.
     fill_blocks = 256, 0..=65_536;
