@@ -1,16 +1,17 @@
 //! A disk of a set that is an older copy of itself is refused, and until the volume is written nothing is taken away that the
 //! right disk leads to. No power cut leaves a set that is refused.
 
-use shingle_core::block::{Bio, BlockDevice, Op, Payload};
+use shingle_core::block::{Bio, BlockDevice, Op, Payload, Status};
 use shingle_core::dm::zoned::check::{Loss, Next, OnLoss, RepairError, Salvage, check, repair};
 use shingle_core::dm::zoned::{Sabotage, Zoned};
+use shingle_core::dm::{OpSet, Trigger};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneGeometry;
 use shingle_sim::Choices;
-use shingle_sim::disk::{CrashConfig, CrashDisk, Medium};
-use shingle_sim::fault::FaultPlan;
+use shingle_sim::disk::{CrashConfig, CrashDisk, Medium, Powered};
+use shingle_sim::fault::{Fault, FaultPlan};
 
 use crate::dmz::salvaged;
 use crate::zoned::{Volume, ZONE, read, write};
@@ -29,11 +30,11 @@ fn configs() -> [CrashConfig; 3] {
     [CrashConfig::regular(20 * ZONE_SECTORS).unwrap(), zoned(), zoned()]
 }
 
-fn disks(media: Option<&Media>) -> Vec<Box<dyn BlockDevice>> {
+fn disks(media: Option<&Media>, plan: &FaultPlan) -> Vec<Box<dyn BlockDevice>> {
     let disk = |(number, config): (usize, CrashConfig)| {
         let disk = match media {
-            None => CrashDisk::new(config, FaultPlan::none(), number as u64),
-            Some(media) => CrashDisk::restart(config, FaultPlan::none(), number as u64, media[number].clone()),
+            None => CrashDisk::new(config, plan.clone(), number as u64),
+            Some(media) => CrashDisk::restart(config, plan.clone(), number as u64, media[number].clone()),
         };
         Box::new(disk.unwrap()) as Box<dyn BlockDevice>
     };
@@ -42,7 +43,7 @@ fn disks(media: Option<&Media>) -> Vec<Box<dyn BlockDevice>> {
 
 /// A set in which more than half of the chunks are written, all of it durable.
 fn filled() -> Volume {
-    let mut volume = Volume::over(disks(None), 4);
+    let mut volume = Volume::over(disks(None, &FaultPlan::none()), 4);
     let chunks = volume.blocks / u64::from(ZONE) * 6 / 10;
     (0..chunks).for_each(|chunk| volume.write(chunk * u64::from(ZONE), ZONE, 1));
     volume.flush();
@@ -57,7 +58,12 @@ fn cut(volume: &Volume, rng: &mut Rng) -> Media {
 
 /// The volume of these disks, not loaded.
 fn on(media: &Media, blocks: u64) -> Volume {
-    let mut volume = Volume::on(disks(Some(media)));
+    with_faults(media, blocks, &FaultPlan::none())
+}
+
+/// The same, and this goes wrong with each of its disks.
+fn with_faults(media: &Media, blocks: u64, plan: &FaultPlan) -> Volume {
+    let mut volume = Volume::on(disks(Some(media), plan));
     volume.blocks = blocks;
     volume
 }
@@ -243,6 +249,23 @@ fn overwrites_that_leave_nothing_in_many_zones_at_once_keep_to_the_bound() {
     assert!((2..=MOST - 6).contains(&most), "{most} zones");
     let most = most_misfits_of_overwrites(Sabotage { unrecorded_unbound: true, ..Sabotage::default() });
     assert!(most > MOST - 6, "{most} zones, though nothing bounds them");
+}
+
+/// A zone whose reset failed was not used any more. It stayed a written zone without an owner, and no bound held for such zones.
+#[test]
+fn zones_whose_resets_fail_twice_are_reset_all_the_same() {
+    let (mut volume, mut rng) = (filled(), Rng::new(8));
+    volume.stop();
+    let trigger = Trigger { ops: OpSet::of(&[Op::ZoneReset]), count: Some(2), ..Trigger::default() };
+    let plan = FaultPlan::none().with(trigger, Fault::Fail(Status::Io));
+    let mut volume = with_faults(&cut(&volume, &mut rng), volume.blocks, &plan);
+    volume.load();
+    let discard = |chunk: u64| Bio::new(Op::Discard, Sector(chunk * ZONE_SECTORS), ZONE * 8, Payload::None);
+    (0..8).for_each(|chunk| assert!(volume.run(discard(chunk)).1.is_ok()));
+    volume.stop();
+    let faults = volume.leaves.iter().map(|leaf| volume.rig.stack.device::<CrashDisk>(*leaf).unwrap().faults());
+    assert_eq!(faults.sum::<u64>(), 4);
+    assert_eq!(misfits(&mut on(&cut(&volume, &mut rng), volume.blocks)), 0);
 }
 
 #[test]
