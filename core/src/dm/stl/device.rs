@@ -6,7 +6,9 @@ use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
 
+use super::create::Spare;
 use super::evacuate::{Leaving, Stage, Step};
+use super::format::{MemberState, ZoneUse};
 #[cfg(feature = "sabotage")]
 use super::guards::{Guards, Sabotage};
 use super::knobs::Knobs;
@@ -15,10 +17,11 @@ use super::log::{Checker, Keep, Order, Zones};
 use super::map::{LeafNo, LeafSize, Map};
 use super::options::Options;
 use super::roots::Given;
+use super::set::Set;
 use super::state::{Readiness, Shared, Signals, State, StlCounters, Tables, finish};
 use super::{
-    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, checkpoint, clean, compact, flush, idle, load, read_ahead,
-    read_map, refusal, sweep, write,
+    BLOCK_BYTES, BLOCK_SECTORS, BatchNo, CopyNo, Epoch, ZoneIndex, checkpoint, clean, compact, flush, idle, load,
+    read_ahead, read_map, refusal, sweep, write,
 };
 use crate::block::{
     Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
@@ -278,14 +281,20 @@ impl State {
         }
     }
 
+    /// Zones that a volume over the used devices of `set` needs beside those with data. Zones that cannot be written do not count, as when the
+    /// volume was made: if they did, more zones could be kept than its capacity leaves.
+    pub fn spare(&self, set: &Set) -> Spare {
+        let (devices, _) = set.used();
+        let is_dead = |zone: &ZoneIndex| self.zones.rows()[zone.0 as usize].used_for == ZoneUse::Dead;
+        let zones = set.zones_that_are(MemberState::Used).filter(|zone| !is_dead(zone));
+        let rooms: Vec<u32> = zones.map(|zone| self.disks.shape(zone).writable()).filter(|room| *room > 0).collect();
+        let least = rooms.iter().copied().min().unwrap_or(self.disks.least_room);
+        Spare::new((devices, rooms.len()), least, self.map.leaf_size)
+    }
+
     /// Zones that are kept for those with more right than users.
     pub fn kept(&self) -> Keep {
-        let (devices, zones) = self.disks.set.used();
-        let spare = super::create::Spare::new(
-            (devices, zones),
-            self.disks.least_room_of_used(&self.disks.set),
-            self.map.leaf_size,
-        );
+        let spare = self.spare(&self.disks.set);
         Keep { recovery: spare.recovery, map: spare.map, cycle: spare.cycle, cleaning: 2 }
     }
 }

@@ -92,12 +92,6 @@ impl Shape {
 }
 
 impl Disks {
-    /// The same of the devices of a set that stay: what one that leaves is like says nothing of the space that there will be.
-    pub fn least_room_of_used(&self, set: &Set) -> u32 {
-        let used = set.zones_that_are(MemberState::Used).map(|zone| self.zones[zone.0 as usize].writable());
-        used.filter(|room| *room > 0).min().unwrap_or(self.least_room)
-    }
-
     /// Tells the devices that stand in front: those that do not rotate, where others do.
     pub fn sort(&mut self) {
         let does_any_rotate = self.all.iter().flatten().any(|disk| disk.is_rotational);

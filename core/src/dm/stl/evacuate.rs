@@ -145,9 +145,7 @@ impl State {
     }
 
     fn begin_to_make_room(&mut self, without: &Set) {
-        let (devices, zones) = without.used();
-        self.evacuation.room =
-            Some(Spare::new((devices, zones), self.disks.least_room_of_used(without), self.map.leaf_size));
+        self.evacuation.room = Some(self.spare(without));
         self.evacuation.stage = Stage::Working;
         self.zones.lend(without.zones_that_are(MemberState::Leaving));
     }

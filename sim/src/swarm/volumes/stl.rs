@@ -47,7 +47,9 @@ fn format(drives: &mut Drives, leaf_halvings: u32, choices: &mut Choices) -> Res
     for (number, disk) in disks.iter().enumerate() {
         parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
     }
-    let reserve = choices.between("extra-per-mille", 30, 300) as u32;
+    // The capacity counts on batches of 256 copies in zones of 512 blocks and more; tables of the swarm have batches of 12.
+    let is_long = parts.iter().flat_map(|part| &part.zones).any(|zone| zone.len >= u64::from(512 * BLOCK_SECTORS));
+    let reserve = (choices.between("extra-per-mille", 30, 300) as u32).max(if is_long { 120 } else { 0 });
     let leaf_size = LeafSize::halved(leaf_halvings).unwrap_or_default();
     let created = create(SetId([0xaa; 16]), &parts, Sizing { reserve, leaf_size })
         .or_else(|_| create(SetId([0xaa; 16]), &parts, Sizing::with_reserve(reserve)))
