@@ -18,7 +18,8 @@ _serve() {
 # The daemon, well or not, but at once and without a panic.
 _ends() {
     kill -TERM "$daemon"
-    patiently sh -c "! kill -0 $daemon 2> /dev/null"
+    # If it does not end, its log is what the test shows.
+    patiently sh -c "! kill -0 $daemon 2> /dev/null || { tail -n 20 '$work/log'; false; }"
     refused grep -i panicked "$work/log"
 }
 # _device EXPORT: in $device.
