@@ -30,11 +30,13 @@ fn configs() -> [CrashConfig; 3] {
     [CrashConfig::regular(20 * ZONE_SECTORS).unwrap(), zoned(), zoned()]
 }
 
+/// The disks, with new media if there are none. `plan` is what goes wrong with each zoned one.
 fn disks(media: Option<&Media>, plan: &FaultPlan) -> Vec<Box<dyn BlockDevice>> {
     let disk = |(number, config): (usize, CrashConfig)| {
+        let plan = if number == 0 { FaultPlan::none() } else { plan.clone() };
         let disk = match media {
-            None => CrashDisk::new(config, plan.clone(), number as u64),
-            Some(media) => CrashDisk::restart(config, plan.clone(), number as u64, media[number].clone()),
+            None => CrashDisk::new(config, plan, number as u64),
+            Some(media) => CrashDisk::restart(config, plan, number as u64, media[number].clone()),
         };
         Box::new(disk.unwrap()) as Box<dyn BlockDevice>
     };
@@ -266,6 +268,21 @@ fn zones_whose_resets_fail_twice_are_reset_all_the_same() {
     let faults = volume.leaves.iter().map(|leaf| volume.rig.stack.device::<CrashDisk>(*leaf).unwrap().faults());
     assert_eq!(faults.sum::<u64>(), 4);
     assert_eq!(misfits(&mut on(&cut(&volume, &mut rng), volume.blocks)), 0);
+}
+
+/// Only a reset was to be flushed, and no commit failed for it: the suspend waited for ever.
+#[test]
+fn a_suspend_ends_when_a_device_fails_all_flushes_after_resets() {
+    let (mut volume, mut rng) = (filled(), Rng::new(9));
+    volume.stop();
+    let trigger = Trigger { ops: OpSet::of(&[Op::Flush]), skip: 1, ..Trigger::default() };
+    let plan = FaultPlan::none().with(trigger, Fault::Fail(Status::Io));
+    let mut volume = with_faults(&cut(&volume, &mut rng), volume.blocks, &plan);
+    volume.load();
+    volume.discard(0, ZONE);
+    volume.suspend();
+    volume.rig.pass(Duration::from_millis(60_000));
+    assert!(volume.rig.stack.is_drained(volume.target), "{}", volume.status());
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Zones that were let go become empty, and zones in which a write failed are asked where their write pointer is.
 
 use super::state::{Readiness, Shared, State};
-use super::transfer::finish;
+use super::transfer::{finish, flush};
 use super::zones::Role;
 use super::{BLOCK_SECTORS, Block, ChunkNo, MemberNo, SetZone, ZoneHealth};
-use alloc::collections::BTreeSet;
-
 use crate::block::DeviceId;
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -15,24 +13,34 @@ use crate::zone::{Condition, Zone};
 
 /// Resets under way at once.
 const DEPTH: usize = 32;
-/// How often a zone is asked or reset before it is taken as one that can only be read.
+/// Attempts to reset a zone, or to ask for its write pointer, after which it counts as one that can only be read.
 const TRIES: u32 = 3;
 /// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Resets zones that nobody uses any more.
+/// Resets zones that nobody uses any more, and flushes their devices: until then a power cut may bring back what was in a
+/// zone.
 pub(super) async fn reset_zones(shared: Shared, io: Io) {
     let signal = shared.borrow().signals.clean.clone();
     loop {
         let zones = signal.until(|| shared.borrow_mut().begin_reset()).await;
-        let results = reset_durably(&shared, &io, &zones).await;
-        if results.is_none() {
+        let results = reset(&shared, &io, &zones).await;
+        let (members, flushes) = {
+            let set = &shared.borrow().volume.zones;
+            let is_reset = |member: &MemberNo| zones.iter().any(|zone| set.all[*zone].member == *member);
+            let members: Vec<MemberNo> = set.members.numbers().filter(is_reset).collect();
+            let flushes = flush(&io, &set.members, &members);
+            (members, flushes)
+        };
+        let flushed = finish(flushes).await;
+        if flushed.is_err() {
             io.sleep_until(io.now() + PAUSE).await;
         }
         let mut state = shared.borrow_mut();
-        match results {
-            Some(results) => zones.iter().zip(results).for_each(|(zone, is_reset)| state.reset_done(*zone, is_reset)),
-            None => state.volume.zones.to_reset.extend(zones),
+        state.flushed(&members, flushed.is_ok());
+        match flushed {
+            Ok(()) => zones.iter().zip(results).for_each(|(zone, is_reset)| state.reset_done(*zone, is_reset)),
+            Err(_) => state.volume.zones.to_reset.extend(zones),
         }
         state.jobs -= 1;
         state.space_freed();
@@ -42,12 +50,11 @@ pub(super) async fn reset_zones(shared: Shared, io: Io) {
     }
 }
 
-/// Resets zones and flushes their devices: a power cut may bring back what was in a zone until then. Returns which zones
-/// were reset, or `None` if it is not known whether that is durable.
-async fn reset_durably(shared: &Shared, io: &Io, zones: &[SetZone]) -> Option<Vec<bool>> {
+/// Resets zones. Returns of each whether the device has done so.
+async fn reset(shared: &Shared, io: &Io, zones: &[SetZone]) -> Vec<bool> {
     let reset = |zone: SetZone| {
-        let zones = &shared.borrow().volume.zones;
-        io.reset(zones.device(zone), zones.sector(zone, Block::FIRST))
+        let (device, sector) = shared.borrow().volume.zones.start(zone);
+        io.reset(device, sector)
     };
     let resets: Vec<_> = zones.iter().map(|zone| reset(*zone)).collect();
     let mut results = Vec::new();
@@ -62,13 +69,7 @@ async fn reset_durably(shared: &Shared, io: &Io, zones: &[SetZone]) -> Option<Ve
         }
         results.push(result.is_ok());
     }
-    let members: BTreeSet<MemberNo> = zones.iter().map(|zone| shared.borrow().volume.zones.all[*zone].member).collect();
-    let flushes = members.into_iter().filter_map(|member| {
-        let member = &shared.borrow().volume.zones.members[member];
-        member.limits.write_cache.then(|| io.flush(member.device))
-    });
-    finish(flushes.collect()).await.ok()?;
-    Some(results)
+    results
 }
 
 /// Asks zones for their write pointers.
@@ -76,8 +77,7 @@ pub(super) async fn recover_zones(shared: Shared, io: Io) {
     let signal = shared.borrow().signals.recover.clone();
     loop {
         let (chunk, zone) = signal.until(|| shared.borrow_mut().begin_recovery()).await;
-        let (device, sector) =
-            (shared.borrow().volume.zones.device(zone), shared.borrow().volume.zones.sector(zone, Block::FIRST));
+        let (device, sector) = shared.borrow().volume.zones.start(zone);
         let found = ask(&io, device, sector).await;
         let mut state = shared.borrow_mut();
         state.learn(zone, found);

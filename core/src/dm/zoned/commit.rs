@@ -69,7 +69,7 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace) {
 async fn commit(shared: &Shared, disks: &Disks, work: Work) {
     let Work { blocks, runs, recorded, leaving, unflushed, waiters } = work;
     if blocks.is_empty() && leaving.is_empty() {
-        let flushed = flush(disks, &unflushed).await;
+        let flushed = disks.flush(&unflushed).await;
         let mut state = shared.borrow_mut();
         state.flushed(&unflushed, flushed.is_ok());
         match &flushed {
@@ -138,7 +138,7 @@ async fn write_log(
     if !members.contains(&metadata) {
         members.push(metadata);
     }
-    flush(disks, &members).await?;
+    disks.flush(&members).await?;
     let superblock = sets.superblock_for(sets.log, sets.superblock.generation + 1);
     let superblock = data_of(&superblock.encode())?;
     let mut result = Err(unloaded());
@@ -187,12 +187,6 @@ async fn write_runs(disks: &Disks, set: u64, runs: &[(MetaBlock, Data)]) -> Resu
         finish(answers.collect()).await?;
     }
     Ok(())
-}
-
-async fn flush(disks: &Disks, members: &[MemberNo]) -> Result<(), Reason> {
-    let can_lose = |member: &&MemberNo| disks.members[**member].limits.write_cache;
-    let answers = members.iter().filter(can_lose).map(|member| disks.io.flush(disks.members[*member].device));
-    finish(answers.collect()).await
 }
 
 impl State {
@@ -254,7 +248,7 @@ impl State {
     }
 
     /// Devices were flushed, or not: then they still have to be.
-    fn flushed(&mut self, members: &[MemberNo], is_done: bool) {
+    pub fn flushed(&mut self, members: &[MemberNo], is_done: bool) {
         if !is_done {
             members.iter().for_each(|member| self.volume.zones.members[*member].is_unflushed = true);
         }

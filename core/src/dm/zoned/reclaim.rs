@@ -89,8 +89,7 @@ async fn reclaim(shared: &Shared, io: &Io, member: MemberNo, (chunk, action): (C
     }
     if result.is_err() && shared.borrow().volume.zones.is_sequential(copy.to) {
         // How far the copy got is known from the zone alone.
-        let (device, sector) =
-            (shared.borrow().volume.zones.device(copy.to), shared.borrow().volume.zones.sector(copy.to, Block::FIRST));
+        let (device, sector) = shared.borrow().volume.zones.start(copy.to);
         let found = ask(io, device, sector).await;
         shared.borrow_mut().learn(copy.to, found);
         copy.copied.clear();

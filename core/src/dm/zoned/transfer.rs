@@ -60,8 +60,12 @@ impl Disks {
     /// Flushes the device that has the metadata at global block `block`.
     pub async fn flush_metadata(&self, block: u64) -> Result<(), Reason> {
         let (member, _) = self.space.place(block);
-        let member = &self.members[member];
-        if member.limits.write_cache { self.io.flush(member.device).ok().await } else { Ok(()) }
+        self.flush(&[member]).await
+    }
+
+    /// Flushes those of these devices that can lose writes.
+    pub async fn flush(&self, members: &[MemberNo]) -> Result<(), Reason> {
+        finish(flush(&self.io, &self.members, members)).await
     }
 
     /// Requests that the device takes: none crosses a zone, which a zoned device refuses of conventional zones as well.
@@ -78,6 +82,12 @@ impl Disks {
             (at < end).then(|| (at, data.slice(place(at), place(next) - place(at))))
         })
     }
+}
+
+/// Sends a flush to each device in `chosen` that can lose writes. `members` are all devices of the set.
+pub(super) fn flush(io: &Io, members: &Rows<MemberNo, MemberState>, chosen: &[MemberNo]) -> Vec<Answer> {
+    let chosen = chosen.iter().map(|member| &members[*member]).filter(|member| member.limits.write_cache);
+    chosen.map(|member| io.flush(member.device)).collect()
 }
 
 /// Waits for all of `answers`; the first failure counts.

@@ -283,6 +283,11 @@ impl Zones {
         self.members[self.all[zone].member].device
     }
 
+    /// The device of `zone`, and the first sector of `zone` there.
+    pub fn start(&self, zone: SetZone) -> (DeviceId, Sector) {
+        (self.device(zone), self.all[zone].start)
+    }
+
     /// The sector of block `block` of `zone` on its device.
     #[inline]
     pub fn sector(&self, zone: SetZone, block: Block) -> Sector {
