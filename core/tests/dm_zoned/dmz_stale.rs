@@ -63,7 +63,7 @@ fn on(media: &Media, blocks: u64) -> Volume {
     with_faults(media, blocks, &FaultPlan::none())
 }
 
-/// The same, and this goes wrong with each of its disks.
+/// The volume of these disks, not loaded. `plan` is what goes wrong with each zoned one.
 fn with_faults(media: &Media, blocks: u64, plan: &FaultPlan) -> Volume {
     let mut volume = Volume::on(disks(Some(media), plan));
     volume.blocks = blocks;
@@ -160,15 +160,21 @@ fn while_nobody_writes_a_start_with_an_older_copy_that_is_not_noticed_takes_noth
     }
 }
 
-/// The zones that do not fit the mapping after a power cut at this moment, if there are more than `most` so far. Without
-/// sabotage, the set has to start.
-fn look(volume: &Volume, rng: &mut Rng, sabotage: Sabotage, most: &mut usize) {
+/// Cuts the power at this moment, and returns the number of zones that do not fit the mapping then. Without sabotage, the
+/// set has to start.
+fn misfits_of_cut(volume: &Volume, rng: &mut Rng, sabotage: Sabotage) -> usize {
     let mut left = on(&cut(volume, rng), volume.blocks);
-    *most = misfits(&mut left).max(*most);
+    let found = misfits(&mut left);
     if sabotage == Sabotage::default() {
         let status = start_and_stop(&mut left);
         assert!(!status.contains("failed"), "{status}");
     }
+    found
+}
+
+/// Takes guards of a volume away.
+fn set_sabotage(volume: &mut Volume, sabotage: Sabotage) {
+    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
 }
 
 /// Sends these bios, so many at a time, and has a look whenever one is done.
@@ -197,7 +203,7 @@ fn most_misfits(sabotage: Sabotage, knobs: Option<&str>) -> usize {
     let mut volume = filled();
     volume.stop();
     volume.load();
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
+    set_sabotage(&mut volume, sabotage);
     knobs.into_iter().for_each(|knobs| drop(volume.message(knobs)));
     volume.message("set commit_ms 600000");
     let chunks = volume.blocks / u64::from(ZONE);
@@ -205,7 +211,7 @@ fn most_misfits(sabotage: Sabotage, knobs: Option<&str>) -> usize {
     let discard = |chunk: u64| Bio::new(Op::Discard, Sector(chunk * ZONE_SECTORS), ZONE * 8, Payload::None);
     let stream = |chunk: u64| write(chunk * u64::from(ZONE), ZONE, 3);
     for bios in [(0..chunks).map(discard).collect(), (0..chunks).map(stream).collect::<Vec<_>>()] {
-        send_all(&mut volume, bios, 8, |volume| look(volume, &mut rng, sabotage, &mut most));
+        send_all(&mut volume, bios, 8, |volume| most = most.max(misfits_of_cut(volume, &mut rng, sabotage)));
     }
     most
 }
@@ -220,26 +226,25 @@ fn a_power_cut_leaves_no_more_zones_that_do_not_fit_the_mapping_than_are_told() 
     assert!(most > MOST, "{most} zones, though nothing bounds them");
 }
 
-/// Of each of 16 chunks one block is left in a sequential zone. Then all of these are overwritten at once, which leaves
-/// nothing there. Returns the most zones that do not fit the mapping.
+/// Leaves one block of each of 16 chunks in its sequential zone, and overwrites all of these at once, so that nothing is
+/// valid there. Returns the largest number of zones that do not fit the mapping after a power cut meanwhile.
 fn most_misfits_of_overwrites(sabotage: Sabotage) -> usize {
     let (mut most, mut rng) = (0, Rng::new(7));
     let mut volume = filled();
     volume.stop();
     volume.load();
     let starts = (0..16).map(|chunk| chunk * u64::from(ZONE));
-    let discard = |at: u64| Bio::new(Op::Discard, Sector((at + 1) * 8), (ZONE - 1) * 8, Payload::None);
-    starts.clone().for_each(|at| assert!(volume.run(discard(at)).1.is_ok()));
+    starts.clone().for_each(|at| volume.discard(at + 1, ZONE - 1));
     volume.flush();
-    volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(sabotage, cx));
+    set_sabotage(&mut volume, sabotage);
     volume.message("set unrecorded_zones 2 pace_percent 0");
     let tags: Vec<u64> = starts.map(|at| volume.submit(write(at, 1, 4))).collect();
     for _ in 0..60 {
         volume.rig.pass(Duration::from_micros(200));
-        look(&volume, &mut rng, sabotage, &mut most);
+        most = most.max(misfits_of_cut(&volume, &mut rng, sabotage));
     }
     tags.iter().for_each(|_| assert!(volume.next().2.is_ok(), "{}", volume.status()));
-    // Zones that the chunks kept are given up in the end.
+    // A stop resets all zones in which nothing is valid.
     volume.stop();
     assert_eq!(misfits(&mut on(&cut(&volume, &mut rng), volume.blocks)), 0);
     most
@@ -262,8 +267,7 @@ fn zones_whose_resets_fail_twice_are_reset_all_the_same() {
     let plan = FaultPlan::none().with(trigger, Fault::Fail(Status::Io));
     let mut volume = with_faults(&cut(&volume, &mut rng), volume.blocks, &plan);
     volume.load();
-    let discard = |chunk: u64| Bio::new(Op::Discard, Sector(chunk * ZONE_SECTORS), ZONE * 8, Payload::None);
-    (0..8).for_each(|chunk| assert!(volume.run(discard(chunk)).1.is_ok()));
+    (0..8).for_each(|chunk| volume.discard(chunk * u64::from(ZONE), ZONE));
     volume.stop();
     let faults = volume.leaves.iter().map(|leaf| volume.rig.stack.device::<CrashDisk>(*leaf).unwrap().faults());
     assert_eq!(faults.sum::<u64>(), 4);
@@ -302,7 +306,7 @@ fn without_its_guards_an_older_copy_takes_away_what_the_right_disk_leads_to() {
         media[0] = older[0].clone();
         let mut volume = on(&media, blocks);
         volume.load();
-        volume.rig.stack.with_device(volume.target, |zoned: &mut Zoned, cx| zoned.sabotage(gone, cx));
+        set_sabotage(&mut volume, gone);
         volume.run(read(0, 1));
         volume.rig.pass(Duration::from_millis(60_000));
         volume.stop();

@@ -140,7 +140,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation that was found while no world ran: on disks that nobody used, or before the first request.
+    /// A violation that was found while no world ran: on disks without a host, or before the first request.
     pub(crate) fn at_rest(rule: Rule, what: String) -> Self {
         Self { rule, at: Instant::ZERO, what }
     }

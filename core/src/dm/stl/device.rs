@@ -281,7 +281,7 @@ impl State {
         }
     }
 
-    /// Zones that a volume over the used devices of `set` needs beside those with data. Zones that cannot be written do not count, as when the
+    /// Returns the zones that a volume over the used devices of `set` needs besides those with data. Zones that cannot be written do not count, as when the
     /// volume was made: if they did, more zones could be kept than its capacity leaves.
     pub fn spare(&self, set: &Set) -> Spare {
         let (devices, _) = set.used();

@@ -128,7 +128,7 @@ impl Pinned {
     }
 }
 
-/// Why a block cannot be read before the next start.
+/// Returns the reason for which reads of a block in doubt fail until the next start.
 fn in_doubt(block: Lba) -> Reason {
     let what = format!("a write of block {block} failed and may be found done when the volume is started again");
     Reason::VolumeFailed(what.into())

@@ -378,7 +378,7 @@ impl State {
             self.counters.direct_blocks += len;
         } else {
             self.counters.random_blocks += len;
-            self.expect_unrecorded(chunk, blocks.end - blocks.start);
+            self.volume.expect_unrecorded(chunk, blocks.end - blocks.start);
         }
         let device = self.volume.zones.device(zone);
         let write = Write { chunk, zone, blocks, is_fua };
@@ -389,14 +389,6 @@ impl State {
         cx.submit(device, bio, WRITE | key as u64);
         if is_direct {
             self.release_next(chunk, cx);
-        }
-    }
-
-    /// Counts the data zone of `chunk` as unrecorded from now on if a write of `blocks` blocks to its buffer, with those in
-    /// flight, may leave nothing valid there.
-    fn expect_unrecorded(&mut self, chunk: ChunkNo, blocks: u32) {
-        if self.volume.may_unrecord(chunk, blocks) {
-            self.volume.zones.set_unrecorded(self.volume.chunks[chunk].entry.dzone, true);
         }
     }
 

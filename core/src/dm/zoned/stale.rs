@@ -11,7 +11,7 @@
 //! to find the right disk, or to repair the set without what only that disk leads to.
 
 use super::format::Layout;
-use super::zones::MOST_UNRECORDED;
+use super::policy::MOST_UNRECORDED;
 use super::{Block, MemberNo, Rows, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 

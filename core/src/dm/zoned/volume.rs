@@ -239,6 +239,14 @@ impl Volume {
         self.zones.is_sequential(dzone) && !self.zones.all[dzone].is_unrecorded && self.may_empty(dzone, blocks)
     }
 
+    /// Counts the data zone of `chunk` as unrecorded from now on if a write of `blocks` blocks to its buffer, with those in
+    /// flight, may leave nothing valid there.
+    pub fn expect_unrecorded(&mut self, chunk: ChunkNo, blocks: u32) {
+        if self.may_unrecord(chunk, blocks) {
+            self.zones.set_unrecorded(self.chunks[chunk].entry.dzone, true);
+        }
+    }
+
     /// Has the next commit write the entry of the chunk if `write`, which has ended, went to its buffer, and its data zone
     /// counts as unrecorded: if something is valid there, the commit records it again.
     pub fn mark_unrecorded(&mut self, write: &Write) {

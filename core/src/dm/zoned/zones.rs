@@ -17,9 +17,6 @@ use crate::sector::Sector;
 use crate::time::Instant;
 use crate::zone::ZoneNo;
 
-/// The upper bound of the knob `unrecorded_zones`, by which [`super::stale`] judges what a power cut has left.
-pub(super) const MOST_UNRECORDED: u32 = 8;
-
 /// What a zone is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {

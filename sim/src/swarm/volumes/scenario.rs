@@ -288,7 +288,7 @@ fn draw_swaps(seed: u64, disks: &[CrashConfig]) -> Option<Duration> {
 }
 
 /// Blocks of a long zone: a volume with such zones and leaves of 8 blocks has several tables of leaves.
-const LONG_ZONE: u32 = 512;
+pub(super) const LONG_ZONE: u32 = 512;
 
 /// Draws the blocks of a zone and how often leaves are halved: half of all volumes have small leaves, and a few of them long zones. A separate
 /// generator draws them, so that other scenarios stay the same.

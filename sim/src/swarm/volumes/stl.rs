@@ -12,7 +12,7 @@ use super::drives::Drives;
 use super::kind::{Built, Kind};
 use super::machine::bare;
 use super::older_copies::Start;
-use super::scenario::{Layout, Scenario, draw_dead, regular};
+use super::scenario::{LONG_ZONE, Layout, Scenario, draw_dead, regular};
 use super::stl_table::{OPTIONS, Tables};
 use super::{Media, mapped, stl_reader};
 use crate::choices::Choices;
@@ -41,16 +41,16 @@ pub(super) struct Stl {
 const SECTOR: usize = shingle_core::sector::SECTOR_BYTES as usize;
 
 /// Makes the target's volume of disks that are alone in a stack, with smaller leaves if there is room for their map. Returns its blocks.
-fn format(drives: &mut Drives, leaf_halvings: u32, choices: &mut Choices) -> Result<u32, String> {
+fn format(drives: &mut Drives, scenario: &Scenario, choices: &mut Choices) -> Result<u32, String> {
     let Drives { stack, disks, .. } = drives;
     let mut parts = Vec::new();
     for (number, disk) in disks.iter().enumerate() {
         parts.push(Part { id: [number as u8 + 1; 16], ..look(stack, *disk)? });
     }
-    // The capacity counts on batches of 256 copies in zones of 512 blocks and more; tables of the swarm have batches of 12.
-    let is_long = parts.iter().flat_map(|part| &part.zones).any(|zone| zone.len >= u64::from(512 * BLOCK_SECTORS));
-    let reserve = (choices.between("extra-per-mille", 30, 300) as u32).max(if is_long { 120 } else { 0 });
-    let leaf_size = LeafSize::halved(leaf_halvings).unwrap_or_default();
+    // The capacity counts on batches of 256 copies in long zones; tables of the swarm have batches of 12.
+    let least = if scenario.zone_blocks == LONG_ZONE { 120 } else { 0 };
+    let reserve = (choices.between("extra-per-mille", 30, 300) as u32).max(least);
+    let leaf_size = LeafSize::halved(scenario.leaf_halvings).unwrap_or_default();
     let created = create(SetId([0xaa; 16]), &parts, Sizing { reserve, leaf_size })
         .or_else(|_| create(SetId([0xaa; 16]), &parts, Sizing::with_reserve(reserve)))
         .map_err(|error| error.to_string())?;
@@ -127,7 +127,7 @@ impl Kind for Stl {
         let mut drives = bare(scenario, None, choices.rng())?;
         let blocks = match self.over {
             Some(over) => (over.format)(&mut drives.stack, &drives.disks, choices),
-            None => format(&mut drives, scenario.leaf_halvings, choices),
+            None => format(&mut drives, scenario, choices),
         }?;
         Ok((blocks, Some(drives.take(choices))))
     }

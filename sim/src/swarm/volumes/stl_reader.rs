@@ -11,10 +11,10 @@ use crate::StlMedia;
 use crate::model::{Broken, Rule};
 use crate::volume::{Volume, VolumeRequest, read_stamps};
 use shingle_core::block::{Data, Op, Payload};
-use shingle_core::dm::stl::format::{BatchKind, Checksum, Header, PieceKind, ZoneUse};
+use shingle_core::dm::stl::format::{Checksum, PieceKind, ZoneUse};
 use shingle_core::dm::stl::map::{Extent, LeafNo, Pending, Span};
 use shingle_core::dm::stl::tools::{self, Depth, Findings, Media as _, RootFound, Survey, Walk, Window};
-use shingle_core::dm::stl::{BLOCK_BYTES, BatchNo, CopyNo, Lba, Pba, ZoneIndex};
+use shingle_core::dm::stl::{BLOCK_BYTES, Lba, Pba, ZoneIndex};
 use shingle_core::time::Instant;
 
 /// Checks the volume, its data as well.
@@ -121,15 +121,11 @@ pub(super) fn is_settled(drives: &mut Drives) -> bool {
     };
     // A start takes a batch behind the root for torn if one of its blocks is damaged, so the root has to cover all headers.
     let since = volume.since();
-    let is_covered = |header: &Header| match header.kind {
-        BatchKind::User(_) => BatchNo(header.batch.number) <= since.cut,
-        BatchKind::Copies(_) => CopyNo(header.batch.number) <= since.copies,
-        _ => true,
-    };
     let mut ends = |zone| {
         let pointer = space.pointer(zone);
         let chain = (pointer > 0).then(|| tools::follow(&mut media, &volume, zone).0);
-        chain.is_none_or(|chain| chain.end == pointer && chain.found.iter().all(|found| is_covered(&found.header)))
+        chain
+            .is_none_or(|chain| chain.end == pointer && !chain.found.iter().any(|found| since.is_before(&found.header)))
     };
     let sequential = space.zones().filter(|zone| space.is_sequential(*zone));
     volume.is_at_rest() && findings.is_clean() && sequential.filter(is_open).all(&mut ends)

@@ -26,6 +26,9 @@ impl_display!(Style, |self, f| f.write_str(self.name()));
 /// The kernel's (`drivers/md/dm-zoned-reclaim.c:DMZ_IDLE_PERIOD`).
 const KERNEL_IDLE: Duration = Duration::from_millis(10_000);
 
+/// The upper bound of `unrecorded_zones`. A set in which a power cut seems to have left more such zones is refused.
+pub const MOST_UNRECORDED: u32 = 8;
+
 /// The name of the knob that is a [`Style`].
 const STYLE: &str = "policy";
 
@@ -71,7 +74,7 @@ knobs! {
     /// Most sequential zones that are written while the metadata on the disk names no chunk for them; 2 to 8. Writes that
     /// need another one, and discards, wait for a commit and for resets. A set with more of them after a power cut has a disk
     /// that is an older copy of itself.
-    unrecorded_zones = 8, 2..=8;
+    unrecorded_zones = 8, 2..=MOST_UNRECORDED;
     /// Longest gap in front of a write to a sequential zone that is filled with zeroes, in blocks; 0 to 65536. The default,
     /// 1 MiB, takes a spindle about as long as a seek.
     fill_blocks = 256, 0..=65_536;

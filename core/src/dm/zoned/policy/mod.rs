@@ -23,7 +23,7 @@ mod turn;
 mod urgency;
 mod victim;
 
-pub use knobs::{KnobError, Knobs, Style};
+pub use knobs::{KnobError, Knobs, MOST_UNRECORDED, Style};
 pub use pace::Pacer;
 pub use place::{Ahead, EarlyWrite, Place, place_ahead, place_first};
 pub use stock::{Pool, Stock};
