@@ -346,13 +346,22 @@ fn zones_that_do_not_go_together_are_refused_with_the_reason() {
         ("0 256 striped 2 8 a 0 g 0", "`g` has blocks of 16 sectors"),
         ("0 768 striped 2 8 a 0 c 0", "argument 5: striped: `c` has conventional zones in other places"),
         ("0 512 striped 2 8 a 128 a 128", "argument 5: striped: `a` stands twice"),
-        ("0 376 striped 1 8 f 0", "argument 3: striped: `f` has a short last zone there: leave it out"),
+        ("0 376 striped 1 8 f 0", "argument 1: striped: one stripe over zones: the kernel refuses it; use `linear f`"),
+        ("0 752 striped 2 8 f 0 h 0", "argument 3: striped: `f` has a short last zone there: leave it out"),
     ] {
         let regular = Box::new(NullDevice::new(&NullConfig::new(4096)).unwrap()) as Box<dyn BlockDevice>;
         let coarse = Box::new(NullDevice::new(&coarse).unwrap()) as Box<dyn BlockDevice>;
-        let short = NullDevice::new(&NullConfig::zoned(ZONES * ZONE - 8, zones(ZONE, ZONE))).unwrap();
-        let disks =
-            [disk(with(2)), disk(with(2)), disk(with(3)), disk(zones(2 * ZONE, 100)), regular, Box::new(short), coarse];
+        let short = || Box::new(NullDevice::new(&NullConfig::zoned(ZONES * ZONE - 8, zones(ZONE, ZONE))).unwrap());
+        let disks = [
+            disk(with(2)),
+            disk(with(2)),
+            disk(with(3)),
+            disk(zones(2 * ZONE, 100)),
+            regular,
+            short(),
+            coarse,
+            short(),
+        ];
         let error = Mapped::over(disks).add("wide", table).err().unwrap_or_else(|| panic!("accepted: {table}"));
         assert!(error.starts_with("table line 1") && error.contains(words), "{table}: {error}");
     }

@@ -115,8 +115,13 @@ impl StripedArgs {
 impl StripedArgs {
     /// What wide zones over `parts`, which together have limits `all` and zones `zoned`, accept.
     fn wide_limits(&self, all: &Limits, zoned: &ZonedLimits, parts: &[Mapping]) -> Result<Limits, ArgError> {
-        self.check_zones(zoned, parts)?;
         let count = parts.len() as u32;
+        if count == 1 {
+            let message =
+                format!("striped: one stripe over zones: the kernel refuses it; use `linear {}`", self.parts[0].0.name);
+            return Err(ArgError::at(self.chunk_word - 1, message));
+        }
+        self.check_zones(zoned, parts)?;
         let zone_sectors = zoned.zone_sectors.checked_mul(count).ok_or_else(|| {
             ArgError::at(self.chunk_word - 1, format!("striped: {count} zones together are longer than a zone can be"))
         })?;
