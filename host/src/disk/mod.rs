@@ -11,6 +11,7 @@
 
 pub mod drive_dir;
 pub mod file;
+mod file_budget;
 pub mod files;
 mod holder;
 mod jobs;
@@ -20,6 +21,7 @@ mod unanswered;
 pub mod zoned_blk;
 pub mod zoned_dir;
 
+pub use file_budget::{FileBudget, raise_file_limit};
 pub use holder::Holder;
 pub use overdue::{Overdue, TIMEOUT};
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use crate::program;
 use crate::program::Scratch;
 use crate::program::nbd::client::{READ, option, request};
+use crate::program::nbd::{Nbd, pattern};
 
 const STACK: &str = "\
 [disk.mem]
@@ -87,5 +88,48 @@ fn clients_that_never_read_hold_no_more_than_the_stack_file_allows_and_it_is_giv
     while resident(&daemon) > before + (8 << 10) {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    daemon.stop();
+}
+
+#[test]
+fn disks_with_more_zones_than_files_may_be_open_are_served() {
+    let scratch = Scratch::new();
+    let mut stack = String::from("[listen]\nunix = \"nbd.sock\"\n[control]\nsocket = \"control.sock\"\n");
+    for disk in ["a", "b", "c"] {
+        scratch.ok(&format!("create {disk} --size 60MiB --zone-size 1MiB"));
+        stack +=
+            &format!("[disk.{disk}]\ntype = \"zoned-dir\"\npath = \"{disk}\"\n[export.{disk}]\ndevice = \"{disk}\"\n");
+    }
+    scratch.file("stack.toml", &stack);
+    // 180 zones, and a hard limit below that.
+    let run = format!("ulimit -n 140; exec {} up stack.toml", env!("CARGO_BIN_EXE_shingle"));
+    let mut command = std::process::Command::new("sh");
+    let daemon = scratch.up_as(command.args(["-c", &run]).current_dir(&scratch.0).stderr(scratch.stderr_file()));
+    for disk in ["a", "b", "c"] {
+        let mut client = Nbd::connect(&scratch, disk);
+        for zone in 0..60 {
+            assert_eq!(client.write_status(zone << 20, &pattern(zone, 1)), 0, "zone {zone} of {disk}");
+        }
+        client.flush();
+    }
+    let mut clients: Vec<Nbd> = (0..20).map(|_| Nbd::connect(&scratch, "a")).collect();
+    for (zone, client) in (0..).zip(&mut clients) {
+        assert!(client.read(zone << 20) == pattern(zone, 1));
+    }
+    drop(clients);
+    daemon.stop();
+}
+
+#[test]
+fn a_soft_limit_of_open_files_is_raised() {
+    let scratch = Scratch::with_stack(STACK);
+    scratch.file("stack.toml", &format!("{STACK}[listen]\nunix = \"nbd.sock\"\n"));
+    let run = format!("ulimit -S -n 100; exec {} up stack.toml", env!("CARGO_BIN_EXE_shingle"));
+    let mut command = std::process::Command::new("sh");
+    let daemon = scratch.up_as(command.args(["-c", &run]).current_dir(&scratch.0).stderr(scratch.stderr_file()));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(numbers[0], numbers[1], "{line}");
     daemon.stop();
 }

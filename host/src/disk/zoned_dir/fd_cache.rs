@@ -6,12 +6,15 @@ use shingle_core::zone::ZoneNo;
 use shingle_sys::Fd;
 use slab::Slab;
 
+use crate::disk::file_budget::FileBudget;
+
 /// A list in order of use, linked by places in a slab.
 pub(super) struct FdCache {
     files: Slab<Open>,
     places: HashMap<ZoneNo, usize>,
     ends: Ends,
     most: usize,
+    budget: &'static FileBudget,
 }
 
 struct Open {
@@ -28,11 +31,12 @@ struct Ends {
 }
 
 impl FdCache {
-    /// Keeps at most `most` files open, and at least one; files with I/O in flight are kept in any case.
-    pub fn new(most: usize) -> Self {
+    /// Keeps at most `most` files open, and fewer while those of all disks use up `budget`, but at least one; files with I/O in flight are kept in any
+    /// case.
+    pub fn new(most: usize, budget: &'static FileBudget) -> Self {
         let most = most.max(1);
         let (files, places) = (Slab::with_capacity(most), HashMap::with_capacity(most));
-        Self { files, places, ends: Ends::default(), most }
+        Self { files, places, ends: Ends::default(), most, budget }
     }
 
     /// The open file of `zone`.
@@ -49,13 +53,16 @@ impl FdCache {
         let before = self.places.insert(zone, place);
         assert!(before.is_none(), "zone {zone} was opened twice");
         self.link(place);
+        self.budget.add();
     }
 
     /// Takes out the file that was not used for the longest time, if there are as many as there may be.
     pub fn evict(&mut self) -> Option<(ZoneNo, Fd)> {
-        if self.files.len() < self.most {
-            return None;
-        }
+        if self.files.len() < self.most && !self.budget.is_used_up() { None } else { self.evict_oldest() }
+    }
+
+    /// Takes out the file that was not used for the longest time, unless all are in use.
+    pub fn evict_oldest(&mut self) -> Option<(ZoneNo, Fd)> {
         let mut candidate = self.ends.oldest;
         while let Some(place) = candidate
             && self.files[place].file.is_shared()
@@ -66,6 +73,7 @@ impl FdCache {
         self.unlink(place);
         let Open { zone, file, .. } = self.files.remove(place);
         self.places.remove(&zone);
+        self.budget.subtract(1);
         Some((zone, file))
     }
 
@@ -96,6 +104,12 @@ impl FdCache {
     }
 }
 
+impl Drop for FdCache {
+    fn drop(&mut self) {
+        self.budget.subtract(self.files.len());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,13 +118,36 @@ mod tests {
         std::fs::File::open("/dev/null").unwrap().into()
     }
 
+    fn budget(most: usize) -> &'static FileBudget {
+        Box::leak(Box::new(FileBudget::new(most)))
+    }
+
+    #[test]
+    fn disks_share_one_budget_and_each_keeps_a_file() {
+        let budget = budget(3);
+        let [mut one, mut other] = [(); 2].map(|()| FdCache::new(100, budget));
+        for zone in 0..3 {
+            assert_eq!(evicted(&mut one), None);
+            one.insert(ZoneNo(zone), file());
+        }
+        // The other disk has nothing to close: it opens one file, and then closes its own.
+        assert_eq!(evicted(&mut other), None);
+        other.insert(ZoneNo(0), file());
+        assert_eq!(evicted(&mut other), Some(0));
+        other.insert(ZoneNo(1), file());
+        assert_eq!((evicted(&mut one), evicted(&mut one)), (Some(0), Some(1)));
+        assert_eq!(evicted(&mut one), None, "there is room again");
+        drop(one);
+        assert_eq!(evicted(&mut other), None);
+    }
+
     fn evicted(cache: &mut FdCache) -> Option<u32> {
         cache.evict().map(|(zone, _)| zone.0)
     }
 
     #[test]
     fn the_file_that_was_not_used_for_the_longest_time_goes_first() {
-        let mut cache = FdCache::new(3);
+        let mut cache = FdCache::new(3, budget(100));
         for zone in 0..3 {
             assert_eq!(evicted(&mut cache), None);
             cache.insert(ZoneNo(zone), file());
@@ -128,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_file_in_use_stays_and_its_neighbour_goes() {
-        let mut cache = FdCache::new(2);
+        let mut cache = FdCache::new(2, budget(100));
         cache.insert(ZoneNo(0), file());
         cache.insert(ZoneNo(1), file());
         let (busy, _other) = (cache.find(ZoneNo(0)), cache.find(ZoneNo(1)));

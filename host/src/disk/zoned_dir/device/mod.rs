@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Action, ZoneError, ZoneKind, ZoneNo, ZonedDisk};
@@ -31,6 +32,7 @@ use super::flush::{Flush, Next, Round};
 use super::load::load;
 use super::presence::{FileId, Names};
 use super::shape::Shape;
+use crate::disk::FileBudget;
 use crate::disk::files::{FilesHandle, machine};
 use crate::disk::overdue::{Overdue, TIMEOUT, Watch};
 use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, reason_of, take_back, was_interrupted, way_of};
@@ -47,7 +49,7 @@ pub struct Options {
     pub direct: bool,
     /// Whether everything that changes it is refused. Several programs may have a disk open so, and nothing is mended.
     pub read_only: bool,
-    /// Most zone files that are open without I/O in flight.
+    /// Most zone files that are open without I/O in flight. All disks together keep to what the process may have open as well.
     pub most_files: usize,
     /// After this time a command that the kernel has not answered is told of.
     pub timeout: time::Duration,
@@ -183,7 +185,7 @@ pub fn open_on(
         limits: Limits { read_only: options.read_only, ..shape.device_limits() },
         block_bytes: shape.block_bytes,
         direct,
-        files: FdCache::new(options.most_files),
+        files: FdCache::new(options.most_files, FileBudget::of_process()),
         ring,
         jobs: Slab::with_capacity(256),
         lanes: HashMap::with_capacity(256),
@@ -549,9 +551,14 @@ impl ZonedDir {
         // the next look at its size tells; a write to its place would hide the hole.
         let append = self.zones.geometry().kind(zone) == ZoneKind::Sequential && !self.limits.read_only;
         let append = if append { OFlags::APPEND } else { OFlags::empty() };
-        match self.directory.open_file(&name, access | append | direct) {
+        self.make_room(cx);
+        let mut opened = self.directory.open_file(&name, access | append | direct);
+        // Others use up the descriptors of the process, or all files of the machine.
+        while matches!(opened, Err(Errno::MFILE | Errno::NFILE)) && self.close_oldest(cx) {
+            opened = self.directory.open_file(&name, access | append | direct);
+        }
+        match opened {
             Ok(file) => {
-                self.make_room(cx);
                 let file = Fd::from(file);
                 self.check_file(zone, &file)?;
                 self.files.insert(zone, file.clone());
@@ -567,9 +574,19 @@ impl ZonedDir {
     /// Closes files until there is room for one more. One that changed is synced first, through the open file.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some((zone, file)) = self.files.evict() {
-            if let Some(round) = self.flush.closing(zone) {
-                self.start_sync(zone, round, file, cx);
-            }
+            self.close_file(zone, file, cx);
+        }
+    }
+
+    /// Closes the file that was not used for the longest time. Returns false if there is none without I/O in flight.
+    fn close_oldest(&mut self, cx: &mut Cx<'_>) -> bool {
+        let oldest = self.files.evict_oldest();
+        oldest.map(|(zone, file)| self.close_file(zone, file, cx)).is_some()
+    }
+
+    fn close_file(&mut self, zone: ZoneNo, file: Fd, cx: &mut Cx<'_>) {
+        if let Some(round) = self.flush.closing(zone) {
+            self.start_sync(zone, round, file, cx);
         }
     }
 }
