@@ -33,7 +33,7 @@ const BROKEN: [(Break, &str, &[&str]); 19] = [
         "shingle-disk.toml.new",
         &["move it elsewhere"],
     ),
-    (|disk| fs::create_dir(disk.join("lost+found")).unwrap(), "lost+found", &["no part of the disk"]),
+    (|disk| fs::create_dir(disk.join("folder")).unwrap(), "folder", &["no part of the disk"]),
     (|disk| fs::write(disk.join("seq-000008"), "").unwrap(), "seq-000008", &["no zone with this number"]),
     (|disk| fs::write(disk.join("seq-000001"), "").unwrap(), "seq-000001", &["called cnv-000001"]),
     (|disk| fs::rename(disk.join("seq-000003"), disk.join("cnv-000003")).unwrap(), "cnv-000003", &["seq-000003"]),
@@ -171,6 +171,17 @@ fn a_partial_block_is_cut_off_with_a_notice_by_an_open_but_not_by_a_look() {
     assert_eq!(bench.status(write(3 * ZONE + 8, 8, 4)), Status::Ok);
     drop(bench);
     assert!(inspect(&disk).unwrap().notices.is_empty());
+}
+
+#[test]
+fn what_file_systems_put_into_a_directory_is_ignored() {
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    for name in ["lost+found", ".snapshot"] {
+        fs::create_dir_all(disk.join(name)).unwrap();
+    }
+    create(&disk, &small_shape());
+    assert_eq!(open(&disk).map_err(|error| error.to_string()), Ok(()));
 }
 
 #[test]

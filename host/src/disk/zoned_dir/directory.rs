@@ -48,6 +48,9 @@ pub(super) fn write_zone_name(name: &mut String, geometry: &ZoneGeometry, zone: 
     let _ = write!(name, "{prefix}{:06}", zone.0);
 }
 
+/// What file systems put into directories by themselves: ext4 into its root, and storage servers where snapshots can be found.
+const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", ".snapshot"];
+
 const CONVENTIONAL: &str = "cnv-";
 const SEQUENTIAL: &str = "seq-";
 
@@ -90,10 +93,12 @@ impl Directory {
         })
     }
 
-    /// The names in it, but for `.` and `..`; bytes that are no UTF-8 are replaced, which no name of ours has.
+    /// The names in it, but for `.`, `..` and [`OF_FILE_SYSTEMS`]; bytes that are no UTF-8 are replaced, which no name of ours has.
     pub fn names(&self) -> Result<Vec<String>, ZonedDirError> {
         let names = self.files.names(fd(&self.fd));
-        names.map_err(|errno| ZonedDirError::io(&self.path, "reading the directory", errno))
+        let ours =
+            |names: Vec<String>| names.into_iter().filter(|name| !OF_FILE_SYSTEMS.contains(&name.as_str())).collect();
+        names.map(ours).map_err(|errno| ZonedDirError::io(&self.path, "reading the directory", errno))
     }
 
     /// The path of a file in it, for messages.

@@ -182,7 +182,10 @@ impl_display!(ErrorKind, |self, f| match self {
     Self::BeyondCapacity { is, at_most } =>
         write!(f, "this zone takes {at_most} bytes, but its file has {is}: check the geometry, or restore the file"),
     Self::NoAccess(error) => {
-        write!(f, "no permission to read and write it ({error}): check owner and mode, and how it is mounted")
+        write!(
+            f,
+            "no permission to use it ({error}): check owner and mode, and how it is mounted; `read-only = true` needs to read alone"
+        )
     }
     Self::Io { doing, source } => write!(f, "{doing} failed: {source}; {}", next_step(source)),
     Self::Zone(fault) => fault.fmt(f),

@@ -55,7 +55,7 @@ pub fn inspect(path: &Path, given: Option<&Shape>) -> Result<Inspection, ZonedDi
     Ok(Inspection { shape: loaded.shape, zones: loaded.zones.zones(Sector::ZERO).collect(), notices })
 }
 
-/// Finds the disk in `path` in order, or says what is not.
+/// Finds the disk in `path` in order, or says what is not. With a shared lock its files have to be readable alone.
 pub(super) fn load(
     files: FilesHandle,
     path: &Path,
@@ -66,7 +66,11 @@ pub(super) fn load(
     directory.lock(lock)?;
     let shape = find_shape(&directory, given)?;
     let names = Names::now(&directory);
-    let files = find_files(&directory, &shape)?;
+    let access = match lock {
+        Lock::Shared => Access::READ_OK,
+        Lock::Exclusive => Access::READ_OK | Access::WRITE_OK,
+    };
+    let files = find_files(&directory, &shape, access)?;
     let mut torn = Vec::new();
     for (zone, size, _) in files.iter().filter(|(zone, ..)| shape.zones.kind(*zone) == ZoneKind::Sequential) {
         let keep = size - size % u64::from(shape.block_bytes);
@@ -119,12 +123,16 @@ fn read_shape(directory: &Directory, file: &OwnedFd) -> Result<Shape, ZonedDirEr
 }
 
 /// Every zone's file, in order, with its size and its identity. What the geometry claims costs no memory before the files are there.
-fn find_files(directory: &Directory, shape: &Shape) -> Result<Vec<(ZoneNo, u64, FileId)>, ZonedDirError> {
+fn find_files(
+    directory: &Directory,
+    shape: &Shape,
+    access: Access,
+) -> Result<Vec<(ZoneNo, u64, FileId)>, ZonedDirError> {
     let mut files = Vec::new();
     for name in directory.names()? {
         if name != FILE_NAME {
             let zone = check_name(directory, shape, &name)?;
-            let (size, identity) = check_file(directory, shape, zone, &name)?;
+            let (size, identity) = check_file(directory, shape, (zone, &name), access)?;
             files.push((zone, size, identity));
         }
     }
@@ -151,7 +159,12 @@ fn check_name(directory: &Directory, shape: &Shape, name: &str) -> Result<ZoneNo
 }
 
 /// Checks what a zone's file is, and returns its size and identity.
-fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) -> Result<(u64, FileId), ZonedDirError> {
+fn check_file(
+    directory: &Directory,
+    shape: &Shape,
+    (zone, name): (ZoneNo, &str),
+    access: Access,
+) -> Result<(u64, FileId), ZonedDirError> {
     let stat: Stat = directory.stat(name).map_err(|errno| directory.io_error(name, "looking at it", errno))?;
     if !is_regular(&stat) {
         return Err(directory.error(name, ErrorKind::NotAFile));
@@ -160,7 +173,7 @@ fn check_file(directory: &Directory, shape: &Shape, zone: ZoneNo, name: &str) ->
         #[allow(clippy::useless_conversion, reason = "it has another width on other machines")]
         return Err(directory.error(name, ErrorKind::HardLinked { names: stat.st_nlink.into() }));
     }
-    let usable = directory.files.accessat(fd(&directory.fd), name, Access::READ_OK | Access::WRITE_OK);
+    let usable = directory.files.accessat(fd(&directory.fd), name, access);
     usable.map_err(|errno| directory.io_error(name, "checking the permission to use it", errno))?;
     let (is, most) = (stat.st_size as u64, bytes(shape.zones.capacity_of(zone)));
     match shape.zones.kind(zone) {
