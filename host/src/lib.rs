@@ -41,6 +41,7 @@ mod extents;
 mod failovers;
 pub mod fields;
 pub mod helper;
+mod fresh_file;
 pub mod http;
 pub mod keys;
 pub mod latency;

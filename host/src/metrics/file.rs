@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Format, Snapshot};
 use crate::daemon_state::DaemonState;
+use crate::fresh_file;
 
 /// Whoever writes the file. When this is dropped the file goes: what it said is not so any more.
 pub struct MetricsFile {
@@ -63,9 +64,5 @@ fn write(path: &Path, daemon: &DaemonState) -> io::Result<()> {
     // The node exporter reads what ends in `.prom`.
     let mut new = path.as_os_str().to_owned();
     new.push(format!(".{}.new", std::process::id()));
-    let written = fs::write(&new, all.text(Format::Prometheus)).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+    fresh_file::replace(path, Path::new(&new), all.text(Format::Prometheus).as_bytes(), 0o666)
 }

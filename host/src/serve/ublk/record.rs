@@ -1,14 +1,15 @@
 //! Records of block devices: volume or disks of each. The next daemon compares them before it takes a device over; tools read from them which disks a
 //! device waits for.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::keeps::FOLDER;
+use crate::fresh_file;
 use crate::serve::ExportIdentity;
 
 /// The version that is written, and the only one that is read.
@@ -69,9 +70,7 @@ impl Records {
         let text = toml::to_string(record).map_err(io::Error::other)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let new = self.0.join(format!("{mark:016x}.new"));
-        let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(new, self.path(mark))
+        fresh_file::replace(&self.path(mark), &new, text.as_bytes(), 0o600)
     }
 
     /// Reads the record of a device; `None` if it has none.
