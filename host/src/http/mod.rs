@@ -9,8 +9,10 @@
 //! for one request: what bounds its time bounds that of a slow reader. Who says nothing, or does not take an answer, makes room for others. A crowd
 //! is let in one after the other, so that it does not take the processor of a shard.
 
+mod names;
 mod pace;
 mod places;
 mod server;
 
+pub use names::names_this_machine;
 pub use server::{Answer, Handler, HttpServer, Reply, Seen, text};

@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 
 use super::{Format, Snapshot};
 use crate::daemon_state::DaemonState;
-use crate::http::{Answer, HttpServer, Reply, Seen, text};
+use crate::http::{Answer, HttpServer, Reply, Seen, names_this_machine, text};
 use crate::serve::listen::Listener;
 
 /// Answers for `daemon` on `listeners`, until what it returns is dropped.
@@ -20,6 +20,11 @@ pub fn serve_metrics(listeners: &[Listener], daemon: Arc<DaemonState>) -> io::Re
 }
 
 fn answer(request: &Seen, daemon: &Arc<DaemonState>) -> Reply {
+    if !names_this_machine(request) {
+        // A name that somebody else has lead here: a page of his could read them in the browser of a user of this machine.
+        let why = "metrics are for http://127.0.0.1, http://localhost or http://[::1] alone\n";
+        return Reply::Now(text(StatusCode::FORBIDDEN, why));
+    }
     Reply::Now(match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/metrics") => {
             let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();

@@ -1,15 +1,13 @@
 //! Whom the page is for, and what browsers may do with it.
 
-use std::net::IpAddr;
-
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, REFERRER_POLICY,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
 
 use super::token::Token;
-use crate::http::{Answer, Seen, text};
+use crate::http::{Answer, Seen, names_this_machine, text};
 
 /// Scripts, styles and data of this very server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -53,40 +51,4 @@ pub(super) fn stranger(request: &Seen, token: &Token) -> Option<Answer> {
     let mut answer = text(StatusCode::UNAUTHORIZED, "this takes the token: `shingle status` shows it\n");
     answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     Some(answer)
-}
-
-/// Whether the request is for a name that means this machine to everybody, at whatever port: it may have been led here from another one.
-fn names_this_machine(request: &Seen) -> bool {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else { return false };
-    let in_line = request.uri().authority().map(|authority| authority.as_str());
-    [Some(host), in_line].into_iter().flatten().all(is_this_machine)
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let (name, port) = match host.rfind(':').filter(|colon| !host[*colon..].contains(']')) {
-        Some(colon) => (&host[..colon], &host[colon + 1..]),
-        None => (host, ""),
-    };
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    let is_loopback = address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    port.bytes().all(|digit| digit.is_ascii_digit()) && (is_loopback || name.eq_ignore_ascii_case("localhost"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_this_machine_that_nobody_can_lead_elsewhere_are_answered() {
-        for host in ["127.0.0.1", "127.0.0.1:9470", "localhost:8080", "LOCALHOST", "[::1]", "[::1]:9470", "127.8.8.8:1"]
-        {
-            assert!(is_this_machine(host), "{host}");
-        }
-        let others =
-            ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:9470", "10.0.0.1", "[::2]:1"];
-        for host in others.into_iter().chain(["127.0.0.1:a", "evil@127.0.0.1", "localhost:1:2", "0.0.0.0", "[::1]x"]) {
-            assert!(!is_this_machine(host), "{host}");
-        }
-    }
 }

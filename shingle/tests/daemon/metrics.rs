@@ -130,8 +130,10 @@ fn what_is_no_request_for_metrics_is_refused_in_words() {
     let daemon = scratch.up();
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(64 << 10));
     for (request, says) in [
-        ("GET /zones HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "404"),
-        ("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "405"),
+        ("GET /zones HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "404"),
+        ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "403"),
+        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "403"),
+        ("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "405"),
         ("\u{1}\u{2}\r\n\r\n", "400"),
         (&long, "431"),
     ] {
