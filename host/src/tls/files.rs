@@ -57,6 +57,14 @@ impl TlsFiles {
         self.paths().map(stamp).collect()
     }
 
+    /// The list of revoked certificates, if there was one `before` and there is none `now`.
+    pub(super) fn lost_revocations(&self, before: &Stamp, now: &Stamp) -> Option<PathBuf> {
+        let directory = self.certificates.as_ref().filter(|_| self.verify_clients)?;
+        let path = directory.join(REVOKED);
+        let place = self.paths().position(|other| other == path)?;
+        (before[place].is_some() && now[place].is_none()).then_some(path)
+    }
+
     /// What OpenSSL makes of them.
     ///
     /// # Errors
@@ -76,10 +84,12 @@ impl TlsFiles {
     }
 }
 
-/// TLS 1.2 and 1.3, each connection for itself: who comes again is looked at again, by the certificates of then.
+/// TLS 1.2 and 1.3 with forward secrecy, each connection for itself: who comes again is looked at again, by the certificates of then.
 fn plain_context() -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContextBuilder::new(SslMethod::tls_server())?;
     context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+    // Who records a connection of TLS 1.2 must not be able to read it with a key that the server loses later.
+    context.set_cipher_list("DEFAULT:!kRSA:!kPSK:!kRSAPSK")?;
     // With a shared key only ciphers with SHA-256 can be had: ChaCha20, at a tenth of the rate, would come before this one. A client that wants that
     // most gets it: its processor has no AES.
     context.set_ciphersuites("TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256")?;

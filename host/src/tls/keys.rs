@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -15,8 +16,8 @@ use super::files::{TlsError, about, keep_private};
 
 /// Most bytes of a file of keys.
 const MOST_BYTES: u64 = 1 << 20;
-/// Fewest bytes of a key: 128 bits, as `psktool` makes at least.
-const FEWEST_KEY_BYTES: usize = 16;
+/// Bytes of a key: 128 bits, as `psktool` makes at least, up to the 512 bits that it makes at most.
+const KEY_BYTES: RangeInclusive<usize> = 16..=64;
 
 /// Whose key a connection was made with.
 static HOLDER: LazyLock<Option<Index<Ssl, String>>> = LazyLock::new(|| Ssl::new_ex_index().ok());
@@ -43,14 +44,30 @@ impl SharedKeys {
 
     /// No error quotes a key.
     fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('\u{feff}') {
+            return Err(
+                "line 1: it begins with a byte order mark, which would be a part of the name: save the file without"
+                    .into(),
+            );
+        }
         let mut keys = BTreeMap::new();
         let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
-        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let bad = |what: &str| format!("line {number}: {what}");
+            if let Some(comment) = line.strip_prefix('#') {
+                if is_hexadecimal_entry(comment) {
+                    return Err(bad("a name in hexadecimal digits (#...) is not supported: write the name itself"));
+                }
+                continue;
+            }
             let (name, digits) = line.split_once(':').ok_or_else(|| bad("it is not NAME:HEXADECIMAL"))?;
             let key = Key::from_hex(digits).map_err(|_| bad("the key is not of hexadecimal digits"))?;
-            if key.len() < FEWEST_KEY_BYTES {
-                return Err(bad(&format!("the key is shorter than {FEWEST_KEY_BYTES} bytes")));
+            if !KEY_BYTES.contains(&key.len()) {
+                let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
+                return Err(bad(&format!(
+                    "the key has {} bytes: make one of {least} to {most} with psktool",
+                    key.len()
+                )));
             }
             if keys.insert(name.to_owned(), key).is_some() {
                 return Err(bad(&format!("`{name}` has a key already")));
@@ -71,6 +88,12 @@ impl SharedKeys {
     }
 }
 
+/// True for `HEX:HEX`: a name that psktool has written in hexadecimal digits, and no comment.
+fn is_hexadecimal_entry(text: &str) -> bool {
+    let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.split_once(':').is_some_and(|(name, key)| is_hex(name) && is_hex(key))
+}
+
 /// Whose key a connection was made with, if it was.
 pub(super) fn holder(connection: &SslRef) -> Option<String> {
     connection.ex_data((*HOLDER)?).cloned()
@@ -89,7 +112,10 @@ mod tests {
         for (text, says) in [
             ("", "there is no key in it"),
             ("alice", "line 1: it is not NAME"),
-            ("alice:0011", "line 1: the key is shorter than 16 bytes"),
+            ("alice:0011", "line 1: the key has 2 bytes"),
+            (&format!("alice:{}", key.repeat(5)), "line 1: the key has 80 bytes"),
+            (&format!("\u{feff}alice:{key}"), "line 1: it begins with a byte order mark"),
+            (&format!("bob:{key}\n#616c696365:{key}"), "line 2: a name in hexadecimal digits"),
             (&format!("a:{key}\nalice:{key}0"), "line 2: the key is not of hexadecimal digits"),
             (&format!("a:{key}\na:{key}"), "line 2: `a` has a key already"),
         ] {

@@ -75,10 +75,21 @@ impl TlsServer {
 
 /// Takes files that were replaced, until the server is gone.
 fn watch(server: &Weak<TlsServer>, mut known: Stamp) {
+    let mut in_force = known.clone();
     while let Some(server) = server.upgrade() {
         let stamp = server.files.stamp();
         if stamp != known {
-            match server.files.load() {
+            let loaded = match server.files.lost_revocations(&in_force, &stamp) {
+                // Without it every certificate that was revoked would be good again.
+                Some(path) => {
+                    Err(TlsError(format!("{} is gone: put it back; an empty list revokes nothing", path.display())))
+                }
+                None => server.files.load(),
+            };
+            if loaded.is_ok() {
+                in_force.clone_from(&stamp);
+            }
+            match loaded {
                 Ok(context) => *server.now.lock().unwrap_or_else(PoisonError::into_inner) = context,
                 // Half of them may be there: they are looked at again when the others come.
                 Err(error) => tracing::warn!("TLS goes on with the certificates and keys of before: {error}"),

@@ -217,6 +217,42 @@ fn a_certificate_that_was_revoked_is_refused_without_a_restart() {
         assert!(Instant::now() < end, "it still lets her in");
     }
     secure.keeps_out(&secure.uri("a", "alice"), "", "the client's certificate is refused: certificate revoked");
+    // A list that disappears revokes as before.
+    fs::remove_file(secure.scratch.0.join("pki/ca-crl.pem")).unwrap();
+    while !secure.scratch.stderr().contains("ca-crl.pem is gone: put it back") {
+        assert!(Instant::now() < end + Duration::from_secs(20), "{}", secure.scratch.stderr());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    secure.keeps_out(&secure.uri("a", "alice"), "", "the client's certificate is refused: certificate revoked");
+    daemon.stop();
+}
+
+/// Begins TLS 1.2 over NBD at a port of this machine, with these ciphers alone.
+const OLD_CLIENT: &str = "
+import socket, ssl, struct, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+s.recv(18, socket.MSG_WAITALL)
+s.sendall(struct.pack('>I', 3) + b'IHAVEOPT' + struct.pack('>II', 5, 0))
+s.recv(20, socket.MSG_WAITALL)
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+c.check_hostname, c.verify_mode, c.maximum_version = False, ssl.CERT_NONE, ssl.TLSVersion.TLSv1_2
+c.set_ciphers(sys.argv[2])
+c.wrap_socket(s)
+";
+
+#[test]
+fn tls_without_forward_secrecy_is_refused() {
+    let mut secure = Secure::new("tls-certificates = \"pki\"");
+    // Ciphers whose keys are exchanged by RSA alone need a certificate of RSA.
+    secure.openssl("req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout pki/server-key.pem -out request.pem");
+    secure.openssl("x509 -req -in request.pem -CA pki/ca-cert.pem -CAkey pki/ca-key.pem -CAcreateserial -days 30 -out pki/server-cert.pem");
+    let daemon = secure.up();
+    let ciphers = |ciphers: &str| {
+        let words = [OLD_CLIENT, &secure.port.to_string(), ciphers];
+        Command::new("python3").arg("-c").args(words).status().unwrap().success()
+    };
+    assert!(ciphers("ECDHE-RSA-AES128-GCM-SHA256"));
+    assert!(!ciphers("AES128-GCM-SHA256"), "keys exchanged by RSA alone");
     daemon.stop();
 }
 
