@@ -29,6 +29,7 @@
 pub mod backend;
 pub mod config;
 pub mod control;
+mod control_group;
 pub mod daemon;
 pub mod daemon_state;
 pub mod devices;

@@ -6,19 +6,24 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request};
 
 use super::complaint::{Complaint, Log};
+use super::handshakes::{Handshake, Handshakes, Room};
 use super::listen::{Address, Listener, SocketFile};
-use super::permit::Permit;
+use super::permit::ConnectionSlots;
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 
 const ACCEPT: u64 = 1;
 /// How long to wait when no connection can be accepted: out of descriptors, or of memory.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait at most when all handshake slots are taken.
+const FULL_PAUSE: Duration = Duration::from_millis(5);
+/// How much later the next TCP client is accepted for each violation of the protocol, and at most.
+const VIOLATION_PAUSE: Duration = Duration::from_millis(20);
+const MAX_VIOLATION_PAUSE: Duration = Duration::from_millis(1000);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
 const KEEPALIVE_SECONDS: u64 = 60;
 
@@ -30,14 +35,14 @@ pub struct Client {
     pub label: String,
     /// Its connection.
     pub socket: OwnedFd,
-    /// Its place among the clients of the listener.
-    pub permit: Permit,
+    /// The slots of the listener: it takes one when it has chosen an export.
+    pub slots: Arc<ConnectionSlots>,
 }
 
 /// What of an acceptor can change while it accepts.
 #[derive(Debug, Default)]
 pub struct Terms {
-    most: Cell<usize>,
+    slots: Arc<ConnectionSlots>,
     is_over: Cell<bool>,
     acceptor: Cell<Option<SourceId>>,
 }
@@ -45,7 +50,7 @@ pub struct Terms {
 impl Terms {
     /// Lets `most` clients in at once. Who is there already stays.
     pub fn admit(&self, most: usize) {
-        self.most.set(most);
+        self.slots.set_most(most);
     }
 
     /// Lets nobody in any more but the client that is coming in.
@@ -56,7 +61,7 @@ impl Terms {
 }
 
 /// Makes a source of a client.
-type Welcome = Box<dyn Fn(Client, Instant) -> Box<dyn Source>>;
+type Welcome = Box<dyn Fn(Client, Handshake, Instant) -> Box<dyn Source>>;
 
 /// A listener of a shard, with what becomes of its clients.
 pub struct Acceptor {
@@ -67,7 +72,7 @@ pub struct Acceptor {
     welcome: Welcome,
     terms: Rc<Terms>,
     log: Log,
-    taken: Arc<AtomicUsize>,
+    handshakes: Rc<Handshakes>,
     accepted: u64,
     accepting: bool,
     not_before: Instant,
@@ -81,17 +86,17 @@ impl Acceptor {
     pub fn new<S: Source + 'static>(
         listener: Listener,
         (most, log): (usize, Log),
-        welcome: impl Fn(Client, Instant) -> S + 'static,
+        welcome: impl Fn(Client, Handshake, Instant) -> S + 'static,
     ) -> Self {
         let Listener { fd, address, file, .. } = listener;
         Self {
             socket: fd.into(),
             address: Arc::new(address),
             _file: file,
-            welcome: Box::new(move |client, now| Box::new(welcome(client, now))),
-            terms: Rc::new(Terms { most: Cell::new(most), ..Terms::default() }),
+            welcome: Box::new(move |client, slot, now| Box::new(welcome(client, slot, now))),
+            terms: Rc::new(Terms { slots: Arc::new(ConnectionSlots::new(most)), ..Terms::default() }),
             log,
-            taken: Arc::default(),
+            handshakes: Rc::default(),
             accepted: 0,
             accepting: false,
             not_before: Instant::ZERO,
@@ -107,10 +112,6 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: OwnedFd, cx: &mut SourceCx<'_>) {
-        let most = self.terms.most.get();
-        let Some(permit) = Permit::take(&self.taken, most) else {
-            return self.tell(&format!("refusing clients: {most} are connected already"));
-        };
         self.told = false;
         self.accepted += 1;
         let mut label = format!("{} client {}", self.address, self.accepted);
@@ -120,7 +121,19 @@ impl Acceptor {
                 rustix::net::getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
             peer.into_iter().for_each(|peer| label += &format!(" from {peer}"));
         }
-        cx.spawn((self.welcome)(Client { address: self.address.clone(), label, socket, permit }, cx.now()));
+        let client = Client { address: self.address.clone(), label, socket, slots: self.terms.slots.clone() };
+        let handshake = self.handshakes.begin(self.accepted, cx.now());
+        cx.spawn((self.welcome)(client, handshake, cx.now()));
+    }
+
+    /// Accepts the next client later if others did not keep to the protocol. Those who may open a socket file are trusted so far, and many of them may
+    /// come back at once.
+    fn delay_for_violations(&mut self, now: Instant) {
+        let violations = self.terms.slots.take_violations();
+        if matches!(*self.address, Address::Tcp(_)) && violations > 0 {
+            let later = self.not_before.max(now) + Duration(VIOLATION_PAUSE.0 * u64::from(violations));
+            self.not_before = later.min(now + MAX_VIOLATION_PAUSE);
+        }
     }
 
     /// One line for each trouble, not for each client that has it.
@@ -165,6 +178,13 @@ impl Source for Acceptor {
         }
         if self.stopped || is_over {
             return Pump::Done;
+        }
+        self.delay_for_violations(cx.now());
+        match self.handshakes.make_room(cx.now()) {
+            Room::Free => {}
+            Room::Evicted(connection) => connection.into_iter().for_each(|connection| cx.notify(connection)),
+            // A client that is done makes room earlier.
+            Room::At(time) => self.not_before = self.not_before.max(time.min(cx.now() + FULL_PAUSE)),
         }
         if cx.now() >= self.not_before {
             let request = Request::Accept { listener: self.socket.clone(), accepted: None };

@@ -24,6 +24,7 @@ mod directory;
 mod error;
 mod export;
 mod front_end;
+mod handshakes;
 pub mod listen;
 pub mod nbd;
 mod permit;
@@ -31,12 +32,13 @@ pub mod sockets;
 pub mod ublk;
 
 pub use self::acceptor::{Acceptor, Client, Terms};
-pub use self::complaint::{Complaint, Log};
+pub use self::complaint::{Complaint, Log, rate_limited};
 pub use self::directory::{Directory, User};
 pub use self::error::ServeError;
 pub use self::export::{Export, ExportIdentity, ExportKeys, Extra, Identify};
 pub use self::front_end::{FrontEnd, FrontEndType, Service};
-pub use self::permit::Permit;
+pub use self::handshakes::Handshake;
+pub use self::permit::{ConnectionSlots, Permit};
 pub use self::sockets::Sockets;
 
 /// All of them.

@@ -17,8 +17,8 @@ use shingle_host::daemon::Daemon;
 use shingle_host::fields::Fields;
 use shingle_host::serve::listen::{Address, Listening};
 use shingle_host::serve::{
-    Acceptor, Client, Complaint, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, ServeError,
-    Service, Sockets, User,
+    Acceptor, Client, Complaint, Directory, Export, ExportKeys, Extra, FRONT_ENDS, FrontEnd, FrontEndType, Handshake,
+    Permit, ServeError, Service, Sockets, User,
 };
 use shingle_host::shard::{Mailbox, Pump, Shard, Source as ShardSource, SourceCx};
 use shingle_sys::{Completion, Fd, Part, Request};
@@ -97,7 +97,7 @@ impl Service for Dump {
         let listener = sockets.listen(&Address::Unix(path))?;
         let (address, directory) = (listener.address().clone(), directory.clone());
         let ways: Vec<Way> = self.homes.iter().map(|home| (home.mailbox.clone(), Arc::downgrade(&home.live))).collect();
-        let welcome = move |client, _| Question::new(client, directory.clone(), ways.clone());
+        let welcome = move |client, slot, _| Question::new((client, slot), directory.clone(), ways.clone());
         let listen = |shard: &mut Shard| {
             shard.spawn(Box::new(Acceptor::new(listener, (4, Arc::new(|_: &Complaint<'_>| ())), welcome)));
         };
@@ -113,6 +113,8 @@ impl Service for Dump {
 /// A client that has not said what it wants, on the shard that listens.
 struct Question {
     client: Option<Client>,
+    /// Its slot among those that have not said it.
+    _handshake: Handshake,
     socket: Fd,
     directory: Directory,
     ways: Vec<Way>,
@@ -121,17 +123,19 @@ struct Question {
 }
 
 impl Question {
-    fn new(client: Client, directory: Directory, ways: Vec<Way>) -> Self {
+    fn new((client, _handshake): (Client, Handshake), directory: Directory, ways: Vec<Way>) -> Self {
         let socket = client.socket.as_fd().try_clone_to_owned().unwrap().into();
-        Self { client: Some(client), socket, directory, ways, name: Vec::new(), is_waiting: false }
+        Self { client: Some(client), _handshake, socket, directory, ways, name: Vec::new(), is_waiting: false }
     }
 
     /// Sends the client to the shard of its export; a client that wants another one is let go.
     fn send_on(&mut self) {
         let is_it = |export: &Export| export.name.as_bytes() == self.name && sectors(export).is_some();
         let Some((client, (export, user))) = self.client.take().zip(self.directory.claim(is_it)) else { return };
+        let Ok(permit) = client.slots.take() else { return };
         let (mailbox, live) = self.ways[export.shard].clone();
-        let answer = Answer { client, export, port: None, is_sent: false, counts: (user, live.upgrade()) };
+        let answer =
+            Answer { client, _permit: permit, export, port: None, is_sent: false, counts: (user, live.upgrade()) };
         let _ = mailbox.post(|shard| _ = shard.spawn(Box::new(answer)));
     }
 }
@@ -168,6 +172,7 @@ impl ShardSource for Question {
 /// A client that gets its sectors, on the shard that has them.
 struct Answer {
     client: Client,
+    _permit: Permit,
     export: Export,
     port: Option<PortId>,
     is_sent: bool,

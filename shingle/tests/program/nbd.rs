@@ -56,6 +56,11 @@ impl Nbd {
         (0..count).for_each(|_| _ = self.receive(|_| false, &mut []));
     }
 
+    /// Waits until the daemon has closed the connection.
+    pub fn closed(&mut self) {
+        assert_eq!(self.socket.read(&mut [0; 16]).unwrap(), 0);
+    }
+
     /// Makes durable what was written.
     pub fn flush(&mut self) {
         self.socket.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();

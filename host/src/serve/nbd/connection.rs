@@ -17,7 +17,7 @@ use shingle_sys::{Completion, Fd, Part, Request};
 use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::listen::Address;
-use crate::serve::{Client, Complaint, Permit, User};
+use crate::serve::{Client, Complaint, ConnectionSlots, Handshake, Permit, User};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 use crate::tls::{TlsError, TlsServer};
 
@@ -55,6 +55,10 @@ pub(super) struct Connection {
     /// Between both, once the client has asked for it.
     tls: Option<Box<Secured>>,
     home: Rc<NbdShard>,
+    slots: Arc<ConnectionSlots>,
+    /// Until the client has chosen an export.
+    handshake: Option<Handshake>,
+    /// From then on.
     permit: Option<Permit>,
     /// Until the client has chosen an export.
     offer: Option<Offer>,
@@ -74,6 +78,8 @@ pub(super) struct Connection {
     deadline: Option<Instant>,
     /// When bytes last came or went, or the stack had done something.
     progress: Instant,
+    /// True if the client has been idle for too long as of the last look. Its bytes may have come while the daemon stood still, so it is looked again.
+    seems_idle: bool,
     /// What it is called among those that wait for memory, if it does.
     waits: Option<SourceId>,
     /// Whether it lives in another home now.
@@ -84,27 +90,28 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client that was just accepted.
-    pub fn new(client: Client, offer: Offer, home: Rc<NbdShard>, now: Instant) -> Self {
+    pub fn new(client: Client, handshake: Handshake, offer: Offer, home: Rc<NbdShard>, now: Instant) -> Self {
         let begin = if offer.tls.is_some() { Session::new_with_tls } else { Session::new };
         let session = begin(offer.exports(), home.options().session);
         let deadline = Some(now + home.options().handshake_timeout);
         let mut new = Self::with(client, session, home);
         (new.offer, new.deadline, new.progress) = (Some(offer), deadline, now);
+        new.handshake = Some(handshake);
         new
     }
 
     /// A client that chose an export of this home elsewhere.
     pub fn adopt(handoff: Handoff, home: Rc<NbdShard>, now: Instant) -> Self {
-        let Handoff { client, session, tls, rest, user } = handoff;
+        let Handoff { client, permit, session, tls, rest, user } = handoff;
         let here = home.me.clone();
         let mut new = Self::with(client, session, home);
-        (new.user, new.tls) = (Some((here, user)), tls);
+        (new.user, new.permit, new.tls) = (Some((here, user)), Some(permit), tls);
         (new.rest, new.staging, new.progress) = (0..rest.len(), rest, now);
         new
     }
 
     fn with(client: Client, session: Session, home: Rc<NbdShard>) -> Self {
-        let Client { address, label, socket, permit } = client;
+        let Client { address, label, socket, slots } = client;
         home.me.live.fetch_add(1, Relaxed);
         Self {
             address,
@@ -113,7 +120,9 @@ impl Connection {
             session,
             tls: None,
             home,
-            permit: Some(permit),
+            slots,
+            handshake: None,
+            permit: None,
             offer: None,
             user: None,
             place: None,
@@ -125,6 +134,7 @@ impl Connection {
             ending: Ending::Not,
             deadline: None,
             progress: Instant::ZERO,
+            seems_idle: false,
             waits: None,
             moved: false,
             touched: true,
@@ -416,6 +426,14 @@ impl Connection {
         let Some(export) = self.session.export() else { return false };
         let device = export.device;
         if let Some(offer) = self.offer.take() {
+            match self.slots.take() {
+                Ok(permit) => (self.permit, self.handshake) = (Some(permit), None),
+                Err(most) => {
+                    self.complain(&format!("refusing clients: {most} are connected already"));
+                    self.disconnect();
+                    return false;
+                }
+            }
             self.user = offer.claim(export);
             if self.user.is_none() {
                 self.complain("its export was removed while it was chosen");
@@ -444,7 +462,13 @@ impl Connection {
         let (Some((home, user)), Some(permit)) = (self.user.take(), self.permit.take()) else { return };
         let nobody = Session::new(Arc::new(Exports::default()), SessionLimits::default());
         let handoff = Handoff {
-            client: Client { address: self.address.clone(), label: self.label.clone(), socket, permit },
+            client: Client {
+                address: self.address.clone(),
+                label: self.label.clone(),
+                socket,
+                slots: self.slots.clone(),
+            },
+            permit,
             session: mem::replace(&mut self.session, nobody),
             tls: self.tls.take(),
             rest: self.staging[self.rest.clone()].to_vec(),
@@ -452,7 +476,7 @@ impl Connection {
         };
         match home.send(HomeMessage::Adopt(Box::new(handoff))) {
             Err(TrySendError::Full(HomeMessage::Adopt(handoff))) => {
-                (self.session, self.permit) = (handoff.session, Some(handoff.client.permit));
+                (self.session, self.permit) = (handoff.session, Some(handoff.permit));
                 self.tls = handoff.tls;
                 self.user = Some((home, handoff.user));
                 cx.wake_at(cx.now() + RETRY);
@@ -471,10 +495,14 @@ impl Connection {
             self.cancel(RECEIVE, cx);
         }
         if let Some((patience, close)) = self.patience() {
-            if now >= patience {
+            if now >= patience && close == Close::Idle && !mem::replace(&mut self.seems_idle, true) {
+                // Until then the ring tells what waits in the socket.
+                cx.wake_at(now + RETRY);
+            } else if now >= patience {
                 self.session.handle_close(close, &mut self.home.pool.borrow_mut());
                 self.disconnect();
             } else {
+                self.seems_idle = false;
                 cx.wake_at(patience);
             }
         }
@@ -541,6 +569,14 @@ impl Connection {
     /// A turn, when something happened to it.
     fn turn(&mut self, cx: &mut SourceCx<'_>) -> Pump {
         let answered = self.place.is_some_and(|place| self.exchange_bios(place, cx));
+        if let Some(handshake) = &self.handshake {
+            handshake.register(cx.id());
+            if handshake.is_evicted() && self.ending == Ending::Not {
+                self.session.handle_close(Close::Timeout, &mut self.home.pool.borrow_mut());
+                self.disconnect();
+                self.touched = true;
+            }
+        }
         let has_time_limit = self.deadline.is_some() || self.home.options().idle_timeout.is_some();
         let watched = has_time_limit || !self.home.waiting.borrow().is_empty();
         if !mem::take(&mut self.touched) && !answered && !watched {
@@ -592,6 +628,9 @@ impl Drop for Connection {
         self.leave_queue();
         self.home.me.live.fetch_sub(1, Relaxed);
         if let Some(close) = self.session.close().filter(Close::is_violation) {
+            if !matches!(close, Close::Idle | Close::Timeout) {
+                self.slots.note_violation();
+            }
             self.complain(&format!("{close}; connection closed"));
         }
     }

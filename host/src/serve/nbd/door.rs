@@ -28,7 +28,9 @@ impl Door {
         }
         let offer = Rc::new(RefCell::new(offer));
         let (offered, its_home) = (offer.clone(), home.clone());
-        let welcome = move |client, now| Connection::new(client, offered.borrow().clone(), its_home.clone(), now);
+        let welcome = move |client, handshake, now| {
+            Connection::new(client, handshake, offered.borrow().clone(), its_home.clone(), now)
+        };
         let NbdOptions { connections, log, .. } = home.options().clone();
         let acceptor = Acceptor::new(listener, (connections, log), welcome);
         home.doors.borrow_mut().push(Self { address, offer, terms: acceptor.terms() });

@@ -13,7 +13,9 @@ use super::tls_keys::TlsKeys;
 use super::{Nbd, NbdOptions};
 use crate::fields::{At, Diagnostic, Fields};
 use crate::serve::listen::{Address, Listener, Listening};
-use crate::serve::{Directory, Export, ExportKeys, FrontEnd, FrontEndType, Log, ServeError, Service, Sockets};
+use crate::serve::{
+    Directory, Export, ExportKeys, FrontEnd, FrontEndType, Log, ServeError, Service, Sockets, rate_limited,
+};
 use crate::shard::Shard;
 use crate::tls::TlsServer;
 
@@ -149,6 +151,7 @@ impl Server {
 impl Service for Server {
     fn overhear(&mut self, listener: Log) {
         let log = self.options.log.clone();
+        let listener = rate_limited(listener);
         self.options.log = Arc::new(move |complaint| {
             log(complaint);
             listener(complaint);

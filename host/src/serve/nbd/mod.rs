@@ -6,8 +6,8 @@
 //!
 //! What a client cannot do to others: hold more memory than its session's share, while small requests of everybody are
 //! served from a reserve; keep a place without finishing its handshake in time; keep a stop of the server waiting for
-//! more than a few seconds; sit on memory that others wait for. What is beyond that is the operating system's: a client
-//! that may connect may also use up the connections.
+//! more than a few seconds; sit on memory that others wait for; use up the connections before it has authenticated. What is beyond that is the operating
+//! system's: a client that may choose an export may also use up the connections.
 
 mod connection;
 mod door;
@@ -33,7 +33,8 @@ pub use self::front_end::TYPE;
 use self::offer::Offer;
 use self::secured::Secured;
 use super::listen::{Address, Listener};
-use super::{Client, Complaint, Directory, Log, ServeError, User};
+use super::{Client, Complaint, Directory, Log, Permit, ServeError, User, rate_limited};
+use crate::control_group::memory_limit;
 use crate::shard::{Mailbox, Pump, Shard, Source, SourceCx, SourceId};
 use crate::tls::TlsServer;
 
@@ -47,7 +48,7 @@ pub struct NbdOptions {
     pub memory_bytes: usize,
     /// How much of that is kept for the next requests when there are none.
     pub keep_bytes: usize,
-    /// Most connections that one listener has at once; further ones are closed at once.
+    /// Most connections that one listener has at once, of clients that have chosen an export; further ones are closed when they choose.
     pub connections: usize,
     /// How long a client may do nothing while nothing of it is under way, and leave replies lying; `None`: for ever.
     pub idle_timeout: Option<Duration>,
@@ -61,18 +62,29 @@ pub struct NbdOptions {
     pub log: Log,
 }
 
+/// Memory for requests if the stack file does not say: 512 MiB, or a quarter of what the control group leaves the process, if that is less; but enough for
+/// the longest request.
+fn default_memory(limit: Option<u64>) -> usize {
+    let quarter = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 4).unwrap_or(usize::MAX));
+    quarter.clamp(LONGEST_REQUEST, 512 << 20)
+}
+
+/// Bytes of the longest request.
+const LONGEST_REQUEST: usize = 32 << 20;
+
 impl Default for NbdOptions {
     fn default() -> Self {
+        let memory_bytes = default_memory(memory_limit());
         Self {
             session: SessionLimits::default(),
-            memory_bytes: 512 << 20,
-            keep_bytes: 128 << 20,
+            memory_bytes,
+            keep_bytes: memory_bytes / 4,
             connections: 256,
             idle_timeout: None,
             handshake_timeout: Duration::from_millis(10_000),
             stall_timeout: Duration::from_millis(30_000),
             linger: Duration::from_millis(5_000),
-            log: Arc::new(warn),
+            log: rate_limited(Arc::new(warn)),
         }
     }
 }
@@ -113,6 +125,7 @@ const MOST_MESSAGES: usize = 256;
 /// A connection on its way to another shard.
 struct Handoff {
     client: Client,
+    permit: Permit,
     session: Session,
     tls: Option<Box<Secured>>,
     /// Bytes that the session has not taken yet.
@@ -280,5 +293,16 @@ impl Source for Porter {
 
     fn stop(&mut self, _: &mut SourceCx<'_>) {
         self.stopped = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_requests_keeps_to_the_control_group() {
+        let of = |limit| default_memory(limit) >> 20;
+        assert_eq!([None, Some(8 << 30), Some(1 << 30), Some(64 << 20)].map(of), [512, 512, 256, 32]);
     }
 }
