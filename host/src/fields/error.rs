@@ -1,12 +1,18 @@
 //! What is wrong with a stack file: each mistake with its line and what to do.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use shingle_core::impl_error;
 
 use crate::keys::{hide_keys, hide_quoted_keys};
+
+/// Most bytes of a stack file.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The file that a plan came from.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +30,21 @@ impl Source {
             source: Self { path: path.to_owned(), text: String::new() },
             diagnostics: vec![Diagnostic::general(title).help(help)],
         };
-        let text = std::fs::read(path).map_err(|error| {
+        let cannot_read = |error: io::Error| {
             failed(format!("cannot read the stack file: {error}"), "check the path and the permissions")
-        })?;
+        };
+        // A pipe that nobody writes to would be waited for, and some devices never end.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = File::options().read(true).custom_flags(flags).open(path).map_err(cannot_read)?;
+        if !file.metadata().map_err(cannot_read)?.is_file() {
+            return Err(failed("the stack file is no regular file".into(), "write it to a file, and name that"));
+        }
+        let mut text = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(cannot_read)?;
+        if text.len() as u64 > MAX_BYTES {
+            let title = format!("the stack file has more than {MAX_BYTES} bytes");
+            return Err(failed(title, "look whether it is the right file"));
+        }
         let text = String::from_utf8(text).map_err(|_| {
             failed("the stack file is not UTF-8 text".into(), "a stack file is TOML: see docs/stack-file.md")
         })?;
