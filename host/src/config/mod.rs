@@ -27,7 +27,7 @@ pub use elevator::ElevatorSpec;
 pub use head::{HeadPlan, PathPlan};
 pub use metrics::MetricsPlan;
 pub(crate) use path::{add_path, remove_path};
-pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan};
+pub use plan::{DevicePlan, DiskPlan, MadeOf, Plan, TablePlan, check_export_name};
 pub use spec::{ExportPlan, Kinds};
 pub use web::WebPlan;
 pub use written::Written;

@@ -107,6 +107,23 @@ const MOST_SHARDS: u32 = 64;
 /// Longest name of a disk, device or export (`DM_NAME_LEN`).
 const LONGEST_NAME: usize = 127;
 
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits)
+}
+
+fn name_rule() -> String {
+    format!("use letters, digits and . _ - +, at most {LONGEST_NAME} of them")
+}
+
+/// Checks the name of an export: empty, which names the default export, or as all names of a stack file.
+///
+/// # Errors
+/// If it is no name: what one is.
+pub fn check_export_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || is_name(name) { Ok(()) } else { Err(format!("`{name}` is not a name: {}", name_rule())) }
+}
+
 impl Plan {
     /// Reads and checks a stack file. Relative paths of sockets are relative to the directory that a service manager made for them
     /// (`RUNTIME_DIRECTORY`), if it did.
@@ -269,11 +286,9 @@ impl Planner<'_> {
     }
 
     fn check_name(&mut self, name: &At<String>) {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
-        if name.value.is_empty() || name.value.len() > LONGEST_NAME || !name.value.chars().all(fits) {
+        if !is_name(&name.value) {
             let title = format!("`{}` is not a name", name.value);
-            let help = format!("use letters, digits and . _ - +, at most {LONGEST_NAME} of them");
-            self.errors.push(Diagnostic::at(name.span.clone(), title).label("not a name").help(help));
+            self.errors.push(Diagnostic::at(name.span.clone(), title).label("not a name").help(name_rule()));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::names::unknown_device;
 use super::protocol::{AddExport, Added, Done, RemoveExport};
 use super::{ControlError, ErrorKind, bad};
-use crate::config::ExportPlan;
+use crate::config::{ExportPlan, check_export_name};
 use crate::daemon_state::{DaemonState, close_export, open_export};
 use crate::serve::{ExportKeys, ServeError};
 
@@ -18,6 +18,7 @@ impl From<ServeError> for ControlError {
 /// `export.add`.
 pub(super) fn add(daemon: &DaemonState, request: AddExport) -> Result<Added, ControlError> {
     let AddExport { name, device, read_only, description, keys } = request;
+    check_export_name(&name).map_err(bad)?;
     let keys = ExportKeys::of_values(&daemon.plan().front_ends, &keys).map_err(bad)?;
     show(daemon, ExportPlan { name, device, read_only, description, keys })
 }

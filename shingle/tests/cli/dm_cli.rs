@@ -326,6 +326,7 @@ fn an_export_comes_and_goes_with_a_device_that_was_made_at_run_time() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();
     scratch.dm(&["create", "new", "--table", "0 2048 linear z 0"]);
+    scratch.fails("export add a/b new", 1, &["`a/b` is not a name: use letters"]);
     assert_eq!(scratch.ok("export add n new --readonly"), "export n: 1 MiB\n");
     scratch.fails("export add n new", 1, &["two exports are named 'n'"]);
     scratch.fails("export add m newt", 1, &["there is no device `newt`; did you mean `new`?"]);
