@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use shingle_core::block::{Bio, Data, DeviceId, Limits, Op, Payload};
-use shingle_core::dm::zoned::format::{Media, MediaError, MemberFound, WrongMembers};
+use shingle_core::dm::zoned::format::{Media, MediaError, MemberFound, WrongMembers, too_few_active};
 use shingle_core::dm::zoned::{BLOCK_BYTES, BLOCK_SECTORS, MemberNo, Rows, SetZone, SpaceError, ZoneClass, ZoneSpace};
 use shingle_core::sector::{SECTOR_BYTES, Sector};
 use shingle_core::zone::Zone;
@@ -72,6 +72,13 @@ impl<R: Reach> DeviceMedia<R> {
     #[must_use]
     pub fn limits(&self, place: MemberNo) -> &Limits {
         &self.devices[place].limits
+    }
+
+    /// Devices that allow fewer active zones than a set needs, by name, and why that is so.
+    pub fn members_with_few_active_zones(&self) -> impl Iterator<Item = (&str, String)> {
+        let few =
+            |(member, device): (MemberNo, &SetDevice)| too_few_active(&self.space, member, device.limits.max_active());
+        self.devices.numbered().filter_map(move |(member, device)| Some((device.name.as_str(), few((member, device))?)))
     }
 
     /// Has a device do something, and waits for it.

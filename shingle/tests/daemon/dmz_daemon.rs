@@ -314,3 +314,20 @@ fn a_disk_that_is_no_set_is_refused_with_what_to_do() {
     fs::write(scratch.0.join("smr/cnv-000001"), vec![0; 1 << 20]).unwrap();
     scratch.fails("up stack.toml", 1, &["stack.toml:6", "no dm-zoned set", "shingle dmz check"]);
 }
+
+#[test]
+fn a_set_on_a_disk_with_few_active_zones_is_read_only_and_says_why() {
+    let scratch = Scratch::new();
+    scratch.ok("create smr --size 64MiB --zone-size 1MiB --conventional 16");
+    let formatted = scratch.ok("dmz format smr --label set");
+    scratch.file("stack.toml", &formatted[formatted.find("[disk").unwrap()..]);
+    // As a disk says that was formatted elsewhere.
+    std::fs::remove_file(scratch.0.join("smr/shingle-disk.toml")).unwrap();
+    scratch.ok("create --adopt smr --size 64MiB --zone-size 1MiB --conventional 16 --max-active 14");
+    let daemon = scratch.up();
+    let mut client = crate::program::nbd::Nbd::connect(&scratch, "set");
+    assert_eq!((client.read_status(0), client.write_status(0, &[1; 4096])), (0, 1));
+    assert!(scratch.ok("status").contains("set is read-only: device 0 allows 14 active zones at a time"));
+    drop(client);
+    daemon.stop();
+}

@@ -5,7 +5,7 @@
 
 use super::format::{
     CRC_AT, Held, Layout, MapEntry, MappingFault, NO_ZONE, Other, Superblock, SuperblockError, SuperblockProblem,
-    choose, failed_metadata_zone, read_superblock, second_set_zones, tertiaries, validate_mapping,
+    choose, failed_metadata_zone, read_superblock, second_set_zones, tertiaries, too_few_active, validate_mapping,
 };
 use super::guards::Guards;
 use super::resync::{Comparison, resync};
@@ -156,7 +156,16 @@ impl Loader {
         }
         settle(&mut volume, &sets, (&self.disks.space, self.guards));
         let reason = is_read_only.then(|| String::from("one of its devices is"));
+        let reason = reason.or_else(|| self.too_few_active_zones());
         Ok((volume, sets, trouble.or(reason).or(self.stranger).or(unwritten)))
+    }
+
+    /// Says which device allows fewer active zones than a volume may need. Writes fail on it sooner or later, and each that does leaves a zone behind.
+    fn too_few_active_zones(&self) -> Damage {
+        self.disks.members.numbered().find_map(|(member, MemberState { limits, .. })| {
+            let why = too_few_active(&self.disks.space, member, limits.max_active())?;
+            Some(format!("device {member} {why}"))
+        })
     }
 
     /// Reads blocks, more than once if need be.

@@ -48,6 +48,9 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
     {
         return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
     }
+    if let Some((member, why)) = disks.members_with_few_active_zones().next() {
+        return Err(CliError::Failed(format!("{member} {why}")));
+    }
     let options = args.options(&disks)?;
     let formatted = with_percent("formatting", |progress| format(&mut disks, &options, progress));
     let layout = formatted.map_err(|error| match error {

@@ -4,8 +4,20 @@ use super::media::{PIECE, pieces};
 use super::{
     Label, Layout, LayoutError, Media, MediaError, Progress, Superblock, SuperblockError, is_tertiary, tertiaries,
 };
-use crate::dm::zoned::{BLOCK_BYTES, Block, Number, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
+use crate::dm::zoned::{BLOCK_BYTES, Block, MemberNo, Number, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
+
+/// Says why dm-zoned cannot use a member that allows `max_active` active zones, if it has more sequential ones: dm-zoned leaves any number of these written in part,
+/// as hard disks allow it, and each stays active.
+#[must_use]
+pub fn too_few_active(space: &ZoneSpace, member: MemberNo, max_active: Option<u32>) -> Option<String> {
+    let (max_active, member) = (max_active?, &space.members()[member]);
+    let own = space.zones().iter().skip(member.first_zone.index()).take(member.zones as usize);
+    let zones = own.filter(|zone| zone.class == ZoneClass::Sequential).count();
+    let why = "dm-zoned leaves any number of them written in part; `shingle stl` makes do with 7";
+    (zones > max_active as usize)
+        .then(|| format!("allows {max_active} active zones at a time and has {zones} sequential ones: {why}"))
+}
 
 /// Sequential zones that dmzadm keeps for reclaim if nothing else is asked for.
 pub const DEFAULT_RESERVED: u32 = 16;

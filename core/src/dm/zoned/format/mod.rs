@@ -20,7 +20,7 @@ mod superblock;
 mod volume;
 
 pub use bitmap::Bitmap;
-pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format};
+pub use create::{DEFAULT_RESERVED, FormatError, FormatOptions, format, too_few_active};
 pub use layout::{Layout, LayoutError, is_tertiary, metadata_zones, tertiaries};
 pub(crate) use layout::{random_zones, usable_zones};
 pub(crate) use mapping::Judge;
