@@ -222,7 +222,7 @@ fn a_device_that_cannot_be_added_is_refused_and_nothing_is_changed() {
     };
     let mut short = with(&media, &disk(20, Some(0)));
     short.disk_mut(1).zones.iter_mut().for_each(|zone| zone.len /= 2);
-    assert!(refused(&mut short).contains("all have to be of one length"));
+    assert!(refused(&mut short).contains("have to be of one length"));
     let mut dead = with(&media, &disk(20, Some(0)));
     dead.disk_mut(1).zones[1].cond = Condition::Offline;
     assert!(refused(&mut dead).contains("first two zones"));

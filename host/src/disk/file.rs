@@ -24,6 +24,7 @@ use super::transfer::{
     take_back, was_interrupted, way_of,
 };
 use super::zoned_blk::attributes::{Attributes, Model, folder_of};
+use super::zoned_blk::user_of;
 use crate::patience::patiently;
 use crate::shard::device_token;
 use crate::tally::Tally;
@@ -149,14 +150,21 @@ fn claim(files: &dyn Files, path: &Path, kind: Kind, options: &Options) -> Resul
     // On a block device, exclusive keeps out mounts and other exclusive users, and is kept out by them.
     let exclusive = if kind == Kind::BlockDevice && !options.read_only { OFlags::EXCL } else { OFlags::empty() };
     let flags = access | exclusive | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let file = files.open(path, flags).map_err(FileErrorKind::at_open)?;
+    // The kernel may refuse to open a device that is mounted as if permission was missing.
+    let user = || (kind == Kind::BlockDevice).then(|| user_of(files.stat(path).ok()?.st_rdev)).flatten();
+    let file = files.open(path, flags).map_err(|errno| match FileErrorKind::at_open(errno) {
+        kind @ (FileErrorKind::InUse(None) | FileErrorKind::NoAccess(_)) => {
+            user().map_or(kind, |user| FileErrorKind::InUse(Some(user)))
+        }
+        kind => kind,
+    })?;
     files.fcntl_setfl(fd(&file), OFlags::empty()).map_err(|errno| FileErrorKind::io("preparing it", errno))?;
     let lock = match options.read_only {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
     patiently(|errno| *errno == Errno::WOULDBLOCK, || files.flock(fd(&file), lock)).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => FileErrorKind::InUse(Holder::of(&file)),
+        Errno::WOULDBLOCK => FileErrorKind::InUse(Holder::of(&file).map(|holder| holder.to_string())),
         errno => FileErrorKind::io("locking it", errno),
     })?;
     Ok(file)
@@ -440,7 +448,7 @@ pub enum FileErrorKind {
     /// It is a zoned block device.
     Zoned,
     /// Somebody else uses it: which process, if that can be seen.
-    InUse(Option<Holder>),
+    InUse(Option<String>),
     /// This user may not open it.
     NoAccess(io::Error),
     /// It has no bytes, or no whole number of blocks.
@@ -489,14 +497,15 @@ impl_display!(FileErrorKind, |self, f| match self {
         write!(f, "it is neither a regular file nor a block device; for a zoned disk in a directory use `zoned-dir`"),
     Self::Zoned => write!(f, "it is a zoned block device: use it with `type = \"zoned-blk\"`"),
     Self::InUse(None) => write!(f, "it is in use: stop the other program, or unmount it"),
-    Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop that"),
+    Self::InUse(Some(holder)) => write!(f, "it is in use by {holder}: stop or unmount that"),
     Self::NoAccess(error) => {
         write!(f, "no permission to open it ({error}): check owner and mode, or open it read-only")
     }
+    Self::Size { size: 0, .. } => write!(f, "it is empty: give it a size, for example with `truncate -s 1G`"),
     Self::Size { size, block } => write!(
         f,
-        "its size of {size} bytes is not a positive multiple of its block size of {block} bytes: change its size \
-         with `truncate`, or choose another block size"
+        "its size of {size} bytes is no multiple of the block size of {block} bytes: look whether it is the right file; \
+         an image that was cut off has to be restored, or take another block size"
     ),
     Self::Block { block, native } => {
         write!(f, "block size of {block} bytes is no power of two between {native} and 65536")

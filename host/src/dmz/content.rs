@@ -1,16 +1,22 @@
-//! What disks hold already: what a format would destroy.
+//! What disks hold already: what a format would destroy, and what a tool for another format finds.
 
-use shingle_core::dm::zoned::format::{Label, Media, MediaError, Superblock, SuperblockError};
+use shingle_core::dm::zoned::check::Salvage;
+use shingle_core::dm::zoned::format::{Label, Media, MediaError, Sets, Superblock, SuperblockError};
 use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Member, MemberNo, Number, SetZone, ZoneClass, ZoneHealth};
 
-use super::Disks;
+use shingle_core::impl_display;
+
+use super::{DeviceMedia, Reach};
 
 /// Bytes at the start of a disk that are looked at. Every signature lies in them.
 pub(crate) const HEAD: usize = 128 << 10;
 
+/// First bytes of each batch of `stl`.
+const STL_MAGIC: &[u8] = b"stlBatch";
+
 /// What marks the start of a disk that is in use: where, which bytes, and whose.
 const SIGNATURES: [(usize, &[u8], &str); 15] = [
-    (0, b"stlBatch", "an stl volume"),
+    (0, STL_MAGIC, "an stl volume"),
     (0, b"LUKS\xba\xbe", "a LUKS volume"),
     (0, b"XFSB", "an XFS file system"),
     (0, b"hsqs", "a squashfs file system"),
@@ -27,14 +33,71 @@ const SIGNATURES: [(usize, &[u8], &str); 15] = [
     (510, b"\x55\xaa", "a partition table or boot sector"),
 ];
 
+/// What a disk holds, as far as its first bytes tell. A disk of zeroes holds nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// An stl volume, or a member of one.
+    Stl,
+    /// A dm-zoned set, or its first member, with this label. An empty label is none.
+    DmZoned(String),
+    /// The first superblock of a dm-zoned set, damaged.
+    DamagedDmZoned,
+    /// Something that is in use by others: a file system, a partition table.
+    Other(&'static str),
+    /// Bytes that nobody knows.
+    Data,
+}
+
+impl_display!(Content, |self, f| match self {
+    Self::Stl => f.write_str("an stl volume"),
+    Self::DmZoned(label) if label.is_empty() => f.write_str("a dm-zoned set"),
+    Self::DmZoned(label) => write!(f, "the dm-zoned set `{label}`"),
+    Self::DamagedDmZoned => f.write_str("a damaged dm-zoned set, of which `shingle dmz check` tells more"),
+    Self::Other(whose) => f.write_str(whose),
+    Self::Data => f.write_str("data"),
+});
+
+impl Content {
+    /// What `head`, the start of a disk, is the start of; `None` if it is all zeroes.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        match Superblock::decode(head) {
+            Ok(Superblock { label, .. }) if label == Label::default() => return Some(Self::DmZoned(String::new())),
+            Ok(Superblock { label, .. }) => return Some(Self::DmZoned(label.text().to_string())),
+            Err(SuperblockError::Magic(_)) => {}
+            Err(_) => return Some(Self::DamagedDmZoned),
+        }
+        let is_here = |(at, bytes, _): &&(usize, &[u8], &str)| head.get(*at..at + bytes.len()) == Some(*bytes);
+        match SIGNATURES.iter().find(is_here) {
+            Some((_, STL_MAGIC, _)) => Some(Self::Stl),
+            Some((_, _, whose)) => Some(Self::Other(whose)),
+            None => head.iter().any(|byte| *byte != 0).then_some(Self::Data),
+        }
+    }
+}
+
+/// Says what disks hold that have no dm-zoned set, and which command fits, if they hold something known; `None` otherwise.
+pub fn other_content<R: Reach>(disks: &mut DeviceMedia<R>) -> Option<String> {
+    if Sets::find(disks).is_ok() || Salvage::survey(disks, &mut |_, _| ()).is_ok() {
+        return None;
+    }
+    disks.space().members().numbers().find_map(|place| {
+        let next = match head(disks, place).ok()?? {
+            found @ Content::Stl => format!("{found}: use `shingle stl`"),
+            found @ Content::Other(_) => format!("{found}: name another disk"),
+            _ => return None,
+        };
+        Some(format!("{} holds no dm-zoned set but {next}", disks.names().nth(place.index())?))
+    })
+}
+
 /// What one of the disks holds, with its path; `None` if all of them are as new.
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
+pub fn content<R: Reach>(disks: &mut DeviceMedia<R>) -> Result<Option<String>, MediaError> {
     for place in disks.space().members().numbers() {
         let found = match head(disks, place)? {
-            Some(found) => Some(found),
+            Some(found) => Some(found.to_string()),
             None => written_zone(disks, place),
         };
         if let Some(found) = found {
@@ -45,7 +108,7 @@ pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
 }
 
 /// What the start of a disk says, of its first zone that can be read.
-fn head(disks: &mut Disks, place: MemberNo) -> Result<Option<String>, MediaError> {
+fn head<R: Reach>(disks: &mut DeviceMedia<R>, place: MemberNo) -> Result<Option<Content>, MediaError> {
     let space = disks.space();
     let Member { first_zone, zones, blocks, .. } = space.members()[place];
     let is_readable = |zone: &SetZone| space.zones()[*zone].health != ZoneHealth::Offline;
@@ -54,25 +117,10 @@ fn head(disks: &mut Disks, place: MemberNo) -> Result<Option<String>, MediaError
     let mut head = vec![0; blocks as usize * BLOCK_BYTES];
     let start = space.start(zone);
     disks.read(start, &mut head)?;
-    Ok(name_of(&head))
+    Ok(Content::of(&head))
 }
 
-/// What `head`, the start of a disk, is the start of; `None` if it is all zeroes.
-pub(crate) fn name_of(head: &[u8]) -> Option<String> {
-    match Superblock::decode(head) {
-        Ok(Superblock { label, .. }) if label == Label::default() => return Some("a dm-zoned set".into()),
-        Ok(Superblock { label, .. }) => return Some(format!("the dm-zoned set `{}`", label.text())),
-        Err(SuperblockError::Magic(_)) => {}
-        Err(_) => return Some("a damaged dm-zoned set, of which `shingle dmz check` tells more".into()),
-    }
-    let is_here = |(at, bytes, _): &&(usize, &[u8], &str)| head.get(*at..at + bytes.len()) == Some(*bytes);
-    match SIGNATURES.iter().find(is_here) {
-        Some((_, _, whose)) => Some((*whose).into()),
-        None => head.iter().any(|byte| *byte != 0).then(|| "data".into()),
-    }
-}
-
-fn written_zone(disks: &Disks, place: MemberNo) -> Option<String> {
+fn written_zone<R: Reach>(disks: &DeviceMedia<R>, place: MemberNo) -> Option<String> {
     let member = &disks.space().members()[place];
     let own = disks.space().zones().iter().skip(member.first_zone.index()).take(member.zones as usize);
     let (zone, info) =
@@ -83,6 +131,10 @@ fn written_zone(disks: &Disks, place: MemberNo) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn name_of(head: &[u8]) -> Option<String> {
+        Content::of(head).map(|content| content.to_string())
+    }
 
     #[test]
     fn the_start_of_a_disk_tells_whose_it_is() {

@@ -1,5 +1,6 @@
 //! The disks of a set, opened for a tool.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use shingle_core::block::BlockDevice;
@@ -50,6 +51,15 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 pub(crate) fn open_one(path: &Path, access: Access, shard: &mut Shard) -> Result<Box<dyn BlockDevice>, MediaError> {
+    if path.metadata().is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)) {
+        let what = match path.starts_with("/dev") {
+            true => "there is no such device: `shingle disks` lists the zoned ones",
+            false => {
+                "there is no such file or directory: `shingle disks` lists zoned disks, `shingle create` makes one in a directory"
+            }
+        };
+        return Err(about(&path.display().to_string(), &what));
+    }
     let found = backend::at(path, access == Access::Read);
     let (_, disk) = found.ok_or_else(|| about(&path.display().to_string(), &"no kind of disk lies in such a path"))?;
     disk.open(shard).map_err(|error| MediaError(error.message))

@@ -14,7 +14,7 @@ mod length;
 mod media;
 mod reach;
 
-pub use content::content;
+pub use content::{content, other_content};
 pub use disks::{Access, Disks, is_same};
 pub use length::{find_length, has_own_length};
 pub use media::DeviceMedia;

@@ -1,11 +1,27 @@
-//! What disks hold already: what a format would destroy.
+//! What disks hold already: what a format would destroy, and what a tool for `stl` finds that is no volume.
 
-use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Spot};
+use shingle_core::dm::stl::tools::{Disk, Findings, Media, MediaError, Spot, Survey, Volume};
 use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
 use shingle_core::zone::{Condition, ZoneKind};
 
 use super::Disks;
-use crate::dmz::content::{HEAD, name_of};
+use crate::dmz::content::{Content, HEAD};
+
+/// Says what disks hold that have no `stl` volume, and which command fits, if they hold something known; `None` otherwise.
+pub fn other_content(disks: &mut Disks) -> Option<String> {
+    let mut findings = Findings::default();
+    if Volume::find_part(disks, &mut findings).is_ok() || Survey::take(disks, &mut |_, _| ()).is_ok() {
+        return None;
+    }
+    (0..disks.disks().len()).find_map(|number| {
+        let next = match head(disks, number).ok()?? {
+            found @ (Content::DmZoned(_) | Content::DamagedDmZoned) => format!("{found}: use `shingle dmz`"),
+            found @ Content::Other(_) => format!("{found}: name another disk"),
+            _ => return None,
+        };
+        Some(format!("{} holds no stl volume but {next}", disks.names().nth(number)?))
+    })
+}
 
 /// What one of the disks from number `first` on holds, with its path; `None` if all of them are as new.
 ///
@@ -14,7 +30,7 @@ use crate::dmz::content::{HEAD, name_of};
 pub fn content(disks: &mut Disks, first: usize) -> Result<Option<String>, MediaError> {
     for number in first..disks.disks().len() {
         let found = match head(disks, number)? {
-            Some(found) => Some(found),
+            Some(found) => Some(found.to_string()),
             None => written_zone(&disks.disks()[number]),
         };
         if let Some(found) = found {
@@ -25,7 +41,7 @@ pub fn content(disks: &mut Disks, first: usize) -> Result<Option<String>, MediaE
 }
 
 /// What the start of a disk says, of what is written of its first zone that can be read: behind that some disks have other bytes than zeroes.
-fn head(disks: &mut Disks, disk: usize) -> Result<Option<String>, MediaError> {
+fn head(disks: &mut Disks, disk: usize) -> Result<Option<Content>, MediaError> {
     let Disk { sectors, zones, .. } = &disks.disks()[disk];
     let readable = zones.iter().find(|zone| zone.cond != Condition::Offline);
     let (start, sectors) = match readable {
@@ -40,7 +56,7 @@ fn head(disks: &mut Disks, disk: usize) -> Result<Option<String>, MediaError> {
     }
     let mut head = vec![0; blocks as usize * BLOCK_BYTES];
     disks.read(Spot { disk, block: start / u64::from(BLOCK_SECTORS) }, &mut head)?;
-    Ok(name_of(&head))
+    Ok(Content::of(&head))
 }
 
 fn written_zone(disk: &Disk) -> Option<String> {

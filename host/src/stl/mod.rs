@@ -12,6 +12,6 @@ mod disks;
 mod media;
 mod remove;
 
-pub use content::content;
+pub use content::{content, other_content};
 pub use disks::Disks;
 pub use media::DeviceMedia;

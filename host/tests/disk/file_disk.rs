@@ -120,7 +120,7 @@ fn what_is_no_disk_is_refused_by_name_with_the_next_step() {
     let cases = [
         ("absent", Options::default(), "truncate"),
         ("", Options::default(), "zoned-dir"),
-        ("empty", Options::default(), "0 bytes"),
+        ("empty", Options::default(), "it is empty"),
         ("odd", Options::default(), "1000 bytes"),
         ("disk.img", Options::default(), "in use"),
         ("4k", strange, "768"),

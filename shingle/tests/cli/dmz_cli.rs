@@ -102,7 +102,7 @@ fn disks_that_are_no_set_are_refused_by_name() {
         ("reg z1 big", &["big", "4096 sectors"]),
         ("z1", &["0 zones that take random writes", "at least 3"]),
         ("reg z1 z1", &["z1", "named twice"]),
-        ("nothing", &["nothing", "no such directory"]),
+        ("nothing", &["nothing", "no such file or directory"]),
     ];
     cases.iter().for_each(|(disks, says)| scratch.fails(&format!("dmz format {disks}"), 1, says));
     scratch.fails("dmz format reg z1 z2 --seq=40", 2, &["--seq=40", "the most is"]);
@@ -204,7 +204,7 @@ fn a_check_that_finds_errors_has_a_code_of_its_own() {
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &said["check"]["clean"]), (3, &json!(false)));
     assert_eq!((&said["check"]["superblocks"]["primary"], &said["check"]["mapped_chunks"]), (&json!(null), &json!(14)));
-    scratch.fails("dmz check nothing", 1, &["no such directory"]);
+    scratch.fails("dmz check nothing", 1, &["no such file or directory"]);
 }
 
 #[test]
@@ -289,10 +289,7 @@ fn a_repair_mends_what_a_check_finds_and_says_what_it_was() {
 fn a_set_without_any_superblock_cannot_be_repaired() {
     let scratch = with_disk();
     let (code, said, _) = scratch.run("dmz check smr");
-    assert!(
-        code == 3 && said.ends_with("nothing of a set is left on these disks: make one with `shingle dmz format`\n"),
-        "{code}: {said}"
-    );
+    assert!(code == 3 && said.contains("no set was found on these disks, nor anything of one"), "{code}: {said}");
     scratch.fails("dmz repair smr", 1, &["no valid superblock", "dmz format"]);
     scratch.fails("dmz dump smr", 1, &["no valid superblock", "dmz check"]);
 }
@@ -410,4 +407,17 @@ fn what_is_left_of_a_damaged_set_is_salvaged_and_the_rest_is_named() {
     assert!(image[..common] == kernels[..common]);
     let scratch = with_disk();
     scratch.fails("dmz salvage smr -o image", 1, &["nothing to salvage"]);
+}
+
+#[test]
+fn a_disk_with_few_active_zones_is_refused_by_format() {
+    let scratch = Scratch::new();
+    scratch.ok("create few --size 64MiB --zone-size 1MiB --conventional 16 --max-active 14");
+    scratch.fails(
+        "dmz format few",
+        1,
+        &["few allows 14 active zones at a time and has 48 sequential ones", "shingle stl"],
+    );
+    scratch.ok("create enough --size 64MiB --zone-size 1MiB --conventional 16 --max-active 48");
+    scratch.ok("dmz format enough");
 }

@@ -55,7 +55,8 @@ pub enum CreateError {
 
 impl_error!(CreateError, |self, f| match self {
     Self::NoZones => f.write_str("a volume needs a zoned device"),
-    Self::OtherZones(one, other) => write!(f, "zones of {one} and of {other} sectors: all have to be of one length"),
+    Self::OtherZones(one, other) =>
+        write!(f, "zones of {one} and of {other} sectors: the zones of all disks of a volume have to be of one length"),
     Self::DeadRoots(device) => {
         write!(
             f,
@@ -65,7 +66,10 @@ impl_error!(CreateError, |self, f| match self {
     Self::FewActive(device, most) => {
         write!(f, "device {device} allows {most} active zones at a time, and a volume needs {MIN_ACTIVE}")
     }
-    Self::TooFew(has, needed) => write!(f, "{has} zones can be written, and {needed} are needed"),
+    Self::TooFew(has, needed) => write!(
+        f,
+        "{has} zones can be written, and a volume needs {needed}: take a larger disk, or one with smaller zones"
+    ),
     Self::Reserve(found) => write!(f, "a reserve of {found} thousandths: it has to be 30 to 900"),
 });
 

@@ -225,8 +225,11 @@ pub(super) fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
     }
     let all = seen.iter().flat_map(|seen| &seen.roots);
     let newest = all.max_by_key(|found| found.header.batch.number).cloned();
-    newest.ok_or_else(|| hurt("no root was found: it is no volume, or all its roots are lost"))
+    newest.ok_or_else(|| failed(NO_ROOT))
 }
+
+/// Why disks without a root cannot be used, and what helps.
+pub(super) const NO_ROOT: &str = "no root was found: the disks hold no stl volume (`shingle stl format` makes one), or all its roots are lost (`shingle stl salvage` finds what is left)";
 
 /// Why a volume cannot be used.
 pub(super) fn failed(what: impl Into<String>) -> Reason {

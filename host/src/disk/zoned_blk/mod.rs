@@ -35,3 +35,4 @@ pub use find::{FoundDisk, find_disks};
 pub use offline::{Offline, report};
 pub use open::{Options, check, is_zoned, open};
 pub use survey::{Survey, Surveyed};
+pub(in crate::disk) use users::user_of;

@@ -1,12 +1,12 @@
 //! `shingle dmz check`.
 
 use serde_json::{Value, json};
-use shingle_core::dm::zoned::check::{Finding, Report, check};
+use shingle_core::dm::zoned::check::{Finding, Next, Report, check};
 
 use super::set::{SetArgs, geometry, geometry_json, in_force, superblock_json};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
-use shingle_host::dmz::Access;
+use shingle_host::dmz::{Access, other_content};
 
 /// Runs the command.
 pub fn run(args: &SetArgs) -> Result<(), CliError> {
@@ -14,6 +14,11 @@ pub fn run(args: &SetArgs) -> Result<(), CliError> {
     let report = with_percent("checking", |progress| check(&mut disks, progress));
     if let Some(wrong) = &report.wrong_members {
         return Err(CliError::failed(wrong));
+    }
+    if report.next() == Next::Format
+        && let Some(other) = other_content(&mut disks)
+    {
+        return Err(CliError::Failed(other));
     }
     if args.json {
         let mut value = geometry_json(&disks);

@@ -7,7 +7,7 @@ use shingle_core::dm::zoned::format::{
 use shingle_core::dm::zoned::{Block, ChunkNo, Rows, SetZone, ZoneClass, ZoneInfo};
 use uuid::Uuid;
 
-use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, superblock_json};
+use super::set::{SetArgs, class_name, condition_name, geometry, geometry_json, in_force, no_set, superblock_json};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use shingle_host::dmz::{Access, Disks};
@@ -33,7 +33,9 @@ struct ZoneView {
 pub fn run(args: &SetArgs) -> Result<(), CliError> {
     let mut disks = args.open(Access::Read)?;
     let volume = Volume::load(&mut disks).map_err(|error| match error {
-        LoadError::NoSet(_) => CliError::Failed(format!("{error}: `shingle dmz check` tells whether anything is left")),
+        LoadError::NoSet(_) => {
+            no_set(&mut disks, format_args!("{error}: `shingle dmz check` tells whether anything is left"))
+        }
         other => CliError::Failed(other.to_string()),
     })?;
     let zones = view(&mut disks, &volume)?;

@@ -6,7 +6,7 @@ use shingle_core::dm::zoned::check::{OnLoss, Repair, relabel, repair};
 use shingle_core::dm::zoned::format::Label;
 
 use super::check::{report_json, verdict};
-use super::set::{SetArgs, geometry, geometry_json};
+use super::set::{SetArgs, geometry, geometry_json, no_set};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -44,7 +44,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
     let mut disks = args.set.open_to_write(&args.waiting)?;
     let on_loss = if args.lossy { OnLoss::GiveUp } else { OnLoss::Refuse };
     let repaired = with_percent("repairing", |progress| repair(&mut disks, on_loss, progress));
-    let Repair { before, after } = repaired.map_err(CliError::failed)?;
+    let Repair { before, after } = repaired.map_err(|why| no_set(&mut disks, why))?;
     if args.set.json {
         let mut value = geometry_json(&disks);
         (value["before"], value["after"]) = (report_json(&before), report_json(&after));
@@ -63,7 +63,7 @@ pub fn run(args: &RepairArgs) -> Result<(), CliError> {
 pub fn run_relabel(args: &RelabelArgs) -> Result<(), CliError> {
     let label = Label::new(&args.label).map_err(|error| CliError::Usage(format!("--label: {error}")))?;
     let mut disks = args.set.open_to_write(&args.waiting)?;
-    relabel(&mut disks, label).map_err(CliError::failed)?;
+    relabel(&mut disks, label).map_err(|why| no_set(&mut disks, why))?;
     if args.set.json {
         let mut value = geometry_json(&disks);
         value["label"] = json!(label.text());

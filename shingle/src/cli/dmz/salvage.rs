@@ -10,7 +10,7 @@ use shingle_core::dm::zoned::format::Media;
 use shingle_core::dm::zoned::{BLOCK_BYTES, ChunkNo, Number};
 
 use super::image::{Image, Layout, cannot, create};
-use super::set::{SetArgs, geometry, geometry_json};
+use super::set::{SetArgs, geometry, geometry_json, no_set};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -47,7 +47,7 @@ const MOST_PRINTED: usize = 20;
 pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
     let salvage = with_percent("reading metadata", |progress| Salvage::survey(&mut disks, progress));
-    let salvage = salvage.map_err(CliError::failed)?;
+    let salvage = salvage.map_err(|why| no_set(&mut disks, why))?;
     let report = args.report.as_ref().map(|path| create(path)).transpose()?;
     let chunk_bytes = u64::from(disks.space().zone_blocks()) * BLOCK_BYTES as u64;
     let layout = Layout { bytes: u64::from(salvage.layout.chunks) * chunk_bytes, chunk_bytes, split: args.split };

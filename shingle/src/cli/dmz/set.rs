@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::CliError;
 use crate::cli::waiting::WaitingArgs;
-use shingle_host::dmz::{Access, Disks};
+use shingle_host::dmz::{Access, Disks, other_content};
 
 /// The disks of a set.
 #[derive(Args)]
@@ -55,6 +55,11 @@ impl SetArgs {
     pub fn detail(&self) -> u8 {
         if self.vverbose { 2 } else { self.verbose.into() }
     }
+}
+
+/// Error of a tool that found no set: what the disks hold instead, if that is known, or `why`.
+pub fn no_set(disks: &mut Disks, why: impl std::fmt::Display) -> CliError {
+    other_content(disks).map_or_else(|| CliError::failed(why), CliError::Failed)
 }
 
 /// The disks as dmzadm shows them before it does something; with more `detail` also what zones there are.

@@ -7,7 +7,7 @@ use shingle_core::dm::stl::tools::{AddError, Media, add};
 use shingle_host::stl::content;
 use uuid::Uuid;
 
-use super::set::{Changed, SetArgs, geometry, geometry_json, serving};
+use super::set::{Changed, SetArgs, geometry, geometry_json, no_volume, serving};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -42,9 +42,10 @@ pub fn run(args: &AddArgs) -> Result<(), CliError> {
     let id = Uuid::new_v4().into_bytes();
     let added = with_percent("emptying the new disk", |progress| add(&mut disks, id, progress));
     let added = added.map_err(|error| match error {
-        AddError::Volume(_) | AddError::Find(_) => CliError::Failed(format!(
-            "{error}: all disks of a volume that is in order have to be named, and then --new"
-        )),
+        AddError::Volume(_) | AddError::Find(_) => no_volume(
+            &mut disks,
+            format_args!("{error}: all disks of a volume that is in order have to be named, and then --new"),
+        ),
         other => CliError::failed(other),
     })?;
     let serving = serving(&disks, added.sectors);

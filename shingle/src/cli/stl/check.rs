@@ -10,7 +10,7 @@ use shingle_core::dm::stl::format::ZoneUse;
 use shingle_core::dm::stl::tools::{Depth, Finding, Report, check};
 use shingle_host::config::{format_bytes, parse_size};
 use shingle_host::dmz::Access;
-use shingle_host::stl::Disks;
+use shingle_host::stl::{Disks, other_content};
 
 use super::set::{SetArgs, geometry, geometry_json, size_of, volume_json, volume_text};
 use super::{CliError, output};
@@ -57,7 +57,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let mut unpaced = |_| ();
     let pace: Option<&mut dyn FnMut(u32)> = if args.data { Some(&mut unpaced) } else { None };
     let report = with_percent("checking", |progress| check(&mut disks, Depth { pace }, progress));
-    tell(&args.set, &disks, &report)
+    tell(&args.set, &mut disks, &report)
 }
 
 /// Runs `shingle stl scrub`.
@@ -73,10 +73,15 @@ pub fn run_scrub(args: &ScrubArgs) -> Result<(), CliError> {
         bytes += u64::from(blocks) * BLOCK_BYTES as u64;
     };
     let report = with_percent("scrubbing", |progress| check(&mut disks, Depth { pace: Some(&mut pace) }, progress));
-    tell(&args.set, &disks, &report)
+    tell(&args.set, &mut disks, &report)
 }
 
-fn tell(set: &SetArgs, disks: &Disks, report: &Report) -> Result<(), CliError> {
+fn tell(set: &SetArgs, disks: &mut Disks, report: &Report) -> Result<(), CliError> {
+    if report.volume.is_none()
+        && let Some(other) = other_content(disks)
+    {
+        return Err(CliError::Failed(other));
+    }
     if set.json {
         let mut value = geometry_json(disks);
         value["check"] = report_json(report);

@@ -8,7 +8,7 @@ use shingle_core::dm::stl::log::Pool;
 use shingle_core::dm::stl::tools::{FindError, Findings, Found, RootFound, Volume, follow};
 use shingle_host::dmz::Access;
 
-use super::set::{SetArgs, geometry, geometry_json, volume_json, volume_text};
+use super::set::{SetArgs, geometry, geometry_json, no_volume, volume_json, volume_text};
 use super::{CliError, output};
 
 /// Print what a volume has on its disks: its root, its zones, and the batches of one of them
@@ -31,9 +31,7 @@ pub fn run(args: &DumpArgs) -> Result<(), CliError> {
     let mut disks = args.set.open(Access::Read)?;
     let mut findings = Findings::default();
     let volume = Volume::find(&mut disks, &mut findings).map_err(|error| match error {
-        FindError::None(why) => {
-            CliError::Failed(format!("{why}: `shingle stl salvage` tells whether anything is left"))
-        }
+        FindError::None(why) => no_volume(&mut disks, why),
         FindError::Members(wrong) => CliError::failed(wrong),
     })?;
     let zone = args.zone.map(|zone| {

@@ -9,7 +9,7 @@ use shingle_core::dm::stl::tools::{Removal, RemoveError, finish_removal, plan_re
 use shingle_host::config::parse_size;
 use shingle_host::stl::Disks;
 
-use super::set::{Changed, SetArgs, geometry, geometry_json, serving_these};
+use super::set::{Changed, SetArgs, geometry, geometry_json, no_volume, serving_these};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -38,12 +38,12 @@ pub fn run(args: &RemoveArgs) -> Result<(), CliError> {
     let size = args.size.map(|bytes| bytes / 4096 * 8);
     let mut disks = args.set.open_up_to(&args.device, &args.waiting)?;
     let removal = with_percent("looking for data behind the new end", |told| plan_removal(&mut disks, size, told));
-    let removal = removal.map_err(|error| args.refused(error))?;
+    let removal = removal.map_err(|error| args.refused(&mut disks, error))?;
     if removal.state != MemberState::Gone {
         args.move_away(&mut disks, &removal)?;
     }
     let finished = with_percent("looking for what is left", |told| finish_removal(&mut disks, told));
-    finished.map_err(|error| args.refused(error))?;
+    finished.map_err(|error| args.refused(&mut disks, error))?;
     args.tell(&disks, &removal)
 }
 
@@ -62,13 +62,16 @@ impl RemoveArgs {
     }
 
     /// Why the disk cannot be removed, and what to do.
-    fn refused(&self, error: RemoveError) -> CliError {
+    fn refused(&self, disks: &mut Disks, error: RemoveError) -> CliError {
         let device = self.device.display();
         CliError::Failed(match error {
             RemoveError::Media(_) => error.to_string(),
             RemoveError::NotWiped(_) => format!("{device} is removed: {error}; it may be given away or formatted"),
             RemoveError::Volume(_) | RemoveError::Find(_) => {
-                format!("{error}: all disks of a volume that is in order have to be named")
+                return no_volume(
+                    disks,
+                    format_args!("{error}: all disks of a volume that is in order have to be named"),
+                );
             }
             RemoveError::Data(sectors, _) => {
                 let bytes = sectors * 512;
@@ -83,7 +86,7 @@ impl RemoveArgs {
 
     fn tell(&self, disks: &Disks, removal: &Removal) -> Result<(), CliError> {
         let names: Vec<&str> = disks.names().collect();
-        let serving = serving_these(&names[..names.len() - 1], removal.sectors);
+        let serving = serving_these(&names[..names.len() - 1], removal.sectors, "");
         let changed = Changed { id: removal.id, before: removal.before, sectors: removal.sectors, serving };
         if self.set.json {
             let mut value = geometry_json(disks);

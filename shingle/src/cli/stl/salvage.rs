@@ -16,7 +16,7 @@ use shingle_host::dmz::Access;
 use shingle_host::stl::Disks;
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, uuid};
+use super::set::{SetArgs, geometry, geometry_json, no_volume, uuid};
 use super::{CliError, output};
 use crate::cli::dmz::image::{Image, Layout, cannot, create};
 use crate::cli::output::with_percent;
@@ -95,7 +95,7 @@ pub fn run(args: &SalvageArgs) -> Result<(), CliError> {
         return Err(CliError::Failed(message.into()));
     }
     let survey = with_percent("reading headers", |progress| Survey::take(&mut disks, progress));
-    let survey = survey.map_err(|why| CliError::Failed(format!("{why}: there is nothing to salvage")))?;
+    let survey = survey.map_err(|why| no_volume(&mut disks, format_args!("{why}: there is nothing to salvage")))?;
     let (wrong, absent) = members(&mut disks, part, &survey);
     if args.in_place && !wrong.is_none() {
         return Err(CliError::Failed(format!("{wrong}; --output copies what these disks have, and changes nothing")));

@@ -12,7 +12,7 @@ use shingle_core::zone::ZoneKind;
 use shingle_host::backend;
 use shingle_host::config::format_bytes;
 use shingle_host::dmz::{Access, is_same};
-use shingle_host::stl::Disks;
+use shingle_host::stl::{Disks, other_content};
 use uuid::Uuid;
 
 use super::CliError;
@@ -63,6 +63,11 @@ impl SetArgs {
 fn open_to_write(disks: &[PathBuf], waiting: &WaitingArgs) -> Result<Disks, CliError> {
     waiting.check(disks.iter().map(PathBuf::as_path))?;
     Ok(Disks::open(disks, Access::Write)?)
+}
+
+/// Error of a tool that found no volume: what the disks hold instead, if that is known, or `why`.
+pub fn no_volume(disks: &mut Disks, why: impl std::fmt::Display) -> CliError {
+    other_content(disks).map_or_else(|| CliError::failed(why), CliError::Failed)
 }
 
 /// A line for each disk.

@@ -15,7 +15,7 @@ use crate::dm::stl::format::{
 use crate::dm::stl::log::UsersZones;
 use crate::dm::stl::map::{LeafNo, LeafSize, Pending, Span};
 use crate::dm::stl::replay::apply_copies;
-use crate::dm::stl::roots::{FoundRoot, ROOT_ZONES, decode_root, of_unknown_version};
+use crate::dm::stl::roots::{FoundRoot, NO_ROOT, ROOT_ZONES, decode_root, of_unknown_version};
 use crate::dm::stl::{BLOCK_SECTORS, Replay, Since, ZoneIndex};
 use crate::prelude::*;
 use crate::zone::Condition;
@@ -99,10 +99,9 @@ impl Volume {
         let zone_blocks = media.disks().iter().find_map(Disk::zone_blocks).ok_or("a volume needs a zoned disk")?;
         let disks = 0..media.disks().len();
         let found = disks.map(|disk| roots_of(media, disk, zone_blocks)).collect::<Result<Vec<_>, _>>()?;
-        let none = "no root was found: it is no volume, or all its roots are lost";
-        let set = set_of_most(&found).ok_or(none)?;
+        let set = set_of_most(&found).ok_or(NO_ROOT)?;
         let of_set = found.iter().flatten().filter(|found| found.header.batch.set == set);
-        let newest = of_set.max_by_key(|found| found.header.batch.number).cloned().ok_or(none)?;
+        let newest = of_set.max_by_key(|found| found.header.batch.number).cloned().ok_or(NO_ROOT)?;
         if newest.root.zone_blocks != zone_blocks {
             let has = newest.root.zone_blocks;
             return Err(format!("the volume has zones of {has} blocks, and these disks of {zone_blocks}"));

@@ -62,7 +62,7 @@ impl_display!(Next, |self, f| {
         "find the right disk before anything is written; without it, run `shingle dmz salvage`, then `shingle dmz repair --lossy`"
     }
     Self::Salvage => "a repair does not help: run `shingle dmz salvage` before anything is written",
-    Self::Format => "nothing of a set is left on these disks: make one with `shingle dmz format`",
+    Self::Format => "no set was found on these disks, nor anything of one: look whether they are the right disks; `shingle dmz format` makes a set and destroys what they hold",
     Self::GiveMembers => "give the disks of one set in its order",
 })
 });
