@@ -5,6 +5,7 @@
 
 mod cli;
 mod log;
+mod plain_text;
 
 fn main() -> std::process::ExitCode {
     cli::main()

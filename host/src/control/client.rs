@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shingle_core::zone::Zone;
@@ -38,6 +39,14 @@ impl ControlClient {
             .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
             .map_err(failed)?;
         Ok(Self { stream: BufReader::new(stream), next: 1 })
+    }
+
+    /// User ID of the process that listens on the socket.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn server_uid(&self) -> std::io::Result<u32> {
+        Ok(socket_peercred(self.stream.get_ref())?.uid.as_raw())
     }
 
     /// Sends a request and waits for the answer.

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use super::output;
 use crate::log;
+use crate::plain_text::escape_controls;
 use shingle_host::config::ConfigError;
 use shingle_host::profile::ProfileError;
 
@@ -50,8 +51,10 @@ impl CliError {
         let text = match self {
             Self::Silent | Self::Disorder => return,
             Self::Config(error) => format!("{}\n", error.render(colour)),
-            other if colour => format!("\x1b[1;91merror\x1b[0m: {other}\n"),
-            other => format!("error: {other}\n"),
+            other => {
+                let title = if colour { "\x1b[1;91merror\x1b[0m" } else { "error" };
+                format!("{title}: {}\n", escape_controls(&other.to_string()))
+            }
         };
         if !log::last_words(&text) {
             output::remark(&text);

@@ -7,10 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::CliError;
+use crate::plain_text::{escape_controls, escape_json_controls};
 
-/// Prints text to stdout. A pipe that is closed, as by `head`, is not an error.
+/// Prints text to stdout, with control characters escaped. A pipe that is closed, as by `head`, is not an error.
 pub fn print(text: &str) -> Result<(), CliError> {
-    print_bytes(text.as_bytes())
+    print_bytes(escape_controls(text).as_bytes())
 }
 
 /// Prints bytes to stdout.
@@ -45,7 +46,7 @@ pub fn remark_build_profile() {
 
 /// Prints JSON.
 pub fn print_json(value: &Value) -> Result<(), CliError> {
-    print(&format!("{value:#}\n"))
+    print_bytes(escape_json_controls(&format!("{value:#}\n")).as_bytes())
 }
 
 /// Prints what the parser of the command line has to say, a mistake or the help that was asked for; returns the exit code.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::CliError;
+use super::{CliError, output};
 use shingle_host::control::protocol::{GetStatus, Status};
 use shingle_host::control::{ControlClient, ControlError};
 
@@ -48,13 +48,38 @@ impl RemoteArgs {
 
     /// Connects to the daemon.
     pub fn connect(&self) -> Result<ControlClient, CliError> {
-        let path = self.path();
+        let several = |all: &[PathBuf]| {
+            let all: Vec<String> = all.iter().map(|path| format!("--control {}", path.display())).collect();
+            CliError::Failed(format!("several daemons run, say which to ask: {}", all.join(", ")))
+        };
+        let here = if self.is_chosen() { Vec::new() } else { live_here() };
+        let path = match &here[..] {
+            [] => self.path(),
+            [only] => only.clone(),
+            all => return Err(several(all)),
+        };
         let services = if path == Path::new(NAME) && !path.exists() { services() } else { Vec::new() };
         if let [_, _, ..] = services[..] {
             let all: Vec<String> = services.iter().map(|path| format!("--control {}", path.display())).collect();
             return Err(CliError::Failed(format!("several daemons run, say which to ask: {}", all.join(", "))));
         }
-        Ok(ControlClient::connect(&path)?)
+        let client = ControlClient::connect(&path)?;
+        match stranger(&client) {
+            Some(uid) if !self.is_chosen() => Err(CliError::Failed(format!(
+                "{0}: a process of user {uid} listens there, and nobody named it: say so with --control {0} if that is the daemon to ask",
+                path.display()
+            ))),
+            Some(uid) => {
+                output::remark(&format!("note: a process of user {uid} listens on {}\n", path.display()));
+                Ok(client)
+            }
+            None => Ok(client),
+        }
+    }
+
+    /// True if the user said which socket to use.
+    fn is_chosen(&self) -> bool {
+        self.control.is_some() || std::env::var_os("SHINGLE_CONTROL").is_some()
     }
 
     /// The daemon that serves the disk in `directory`, and what it calls the disk.
@@ -62,11 +87,22 @@ impl RemoteArgs {
         let beside = directory.canonicalize().ok()?.parent()?.join("control.sock");
         [self.path(), beside].into_iter().chain(services()).find_map(|socket| {
             let mut client = ControlClient::connect(&socket).ok()?;
+            if stranger(&client).is_some() && self.control.as_ref() != Some(&socket) {
+                return None;
+            }
             let status = client.call(&GetStatus {}).ok()?;
             let name = name_of(&status, directory)?;
             Some((client, name))
         })
     }
+}
+
+/// The user of the process at the other end, if that is neither this user nor root: whoever can write to a directory can put a socket there, and requests
+/// may hold keys.
+fn stranger(client: &ControlClient) -> Option<u32> {
+    let own = rustix::process::geteuid().as_raw();
+    // A kernel that does not tell knows no other users.
+    client.server_uid().ok().filter(|uid| *uid != own && *uid != 0)
 }
 
 const NAME: &str = "control.sock";

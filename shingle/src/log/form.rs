@@ -1,5 +1,6 @@
 //! What a line of the log looks like.
 
+use std::borrow::Cow;
 use std::fmt::{self, Debug};
 use std::os::linux::fs::MetadataExt;
 
@@ -10,6 +11,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::plain_text::{escape_controls, escape_json_controls};
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -102,16 +105,17 @@ impl Visit for Fields {
     }
 }
 
-fn message(fields: &Map<String, Value>) -> &str {
-    fields.get("message").and_then(Value::as_str).unwrap_or_default()
+fn message(fields: &Map<String, Value>) -> Cow<'_, str> {
+    escape_controls(fields.get("message").and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Fields say to programs what the message says to people: but for the disk, which some messages do not name.
 fn write_text(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>) -> fmt::Result {
     SystemTime.format_time(out)?;
-    write!(out, " {level:>5} {}", message(fields))?;
+    // Collectors of logs take each line for a record.
+    write!(out, " {level:>5} {}", message(fields).trim_end().replace('\n', "; "))?;
     if let Some(disk) = fields.get("disk") {
-        write!(out, " disk={disk}")?;
+        write!(out, " disk={}", escape_json_controls(&disk.to_string()))?;
     }
     out.write_char('\n')
 }
@@ -122,11 +126,11 @@ fn write_json(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>) -
     let mut object = Map::new();
     object.insert("time".to_owned(), time.into());
     object.insert("level".to_owned(), level.as_str().to_ascii_lowercase().into());
-    object.insert("message".to_owned(), message(fields).into());
+    object.insert("message".to_owned(), fields.get("message").cloned().unwrap_or_default());
     object.extend(
         fields.iter().filter(|(name, _)| *name != "message").map(|(name, value)| (name.clone(), value.clone())),
     );
-    writeln!(out, "{}", json!(object))
+    writeln!(out, "{}", escape_json_controls(&json!(object).to_string()))
 }
 
 /// A datagram of the journal's own protocol (`https://systemd.io/JOURNAL_NATIVE_PROTOCOL`): a field a line, so values have no newlines.
@@ -137,7 +141,7 @@ fn write_journal(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>
         Level::INFO => 6,
         _ => 7,
     };
-    writeln!(out, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=shingle\nMESSAGE={}", in_a_line(message(fields)))?;
+    writeln!(out, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=shingle\nMESSAGE={}", in_a_line(&message(fields)))?;
     for (name, value) in fields.iter().filter(|(name, _)| *name != "message") {
         let value = value.as_str().map_or_else(|| value.to_string(), in_a_line);
         writeln!(out, "SHINGLE_{}={value}", name.to_ascii_uppercase())?;
@@ -146,7 +150,7 @@ fn write_journal(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>
 }
 
 fn in_a_line(text: &str) -> String {
-    text.trim_end().replace('\n', "; ")
+    escape_controls(text.trim_end()).replace('\n', "; ")
 }
 
 #[cfg(test)]
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_event_is_a_line_for_people_with_the_disk_behind_it() {
-        assert!(written(Form::Text).ends_with("  WARN a write\nfailed disk=\"d\"\n"), "{}", written(Form::Text));
+        assert!(written(Form::Text).ends_with("  WARN a write; failed disk=\"d\"\n"), "{}", written(Form::Text));
     }
 
     #[test]

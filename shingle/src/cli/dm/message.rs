@@ -14,8 +14,8 @@ pub struct MessageArgs {
     device: String,
     /// A sector of the target; 0 if the message is for the device
     sector: u64,
-    /// The message; its words are joined by spaces
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The message; its words are joined by spaces. Behind `--` a word may begin with a hyphen
+    #[arg(required = true, allow_negative_numbers = true)]
     message: Vec<String>,
     #[command(flatten)]
     remote: RemoteArgs,
