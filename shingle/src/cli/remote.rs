@@ -1,5 +1,6 @@
 //! How commands find the daemon.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +12,7 @@ use shingle_host::control::{ControlClient, ControlError};
 /// Which daemon to ask.
 #[derive(Args, Clone, Default)]
 pub struct RemoteArgs {
-    /// Control socket of the daemon; if left out, $SHINGLE_CONTROL or what is there: ./control.sock,
+    /// Control socket of the daemon; if left out, $SHINGLE_CONTROL or what is there: ./control.sock or the only live ./*control.sock,
     /// $XDG_RUNTIME_DIR/shingle/control.sock, /run/shingle/control.sock, that of the only service, /run/shingle/NAME/control.sock
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
@@ -60,8 +61,7 @@ impl RemoteArgs {
         };
         let services = if path == Path::new(NAME) && !path.exists() { services() } else { Vec::new() };
         if let [_, _, ..] = services[..] {
-            let all: Vec<String> = services.iter().map(|path| format!("--control {}", path.display())).collect();
-            return Err(CliError::Failed(format!("several daemons run, say which to ask: {}", all.join(", "))));
+            return Err(several(&services));
         }
         let client = ControlClient::connect(&path)?;
         match stranger(&client) {
@@ -106,6 +106,16 @@ fn stranger(client: &ControlClient) -> Option<u32> {
 }
 
 const NAME: &str = "control.sock";
+
+/// Control sockets of this directory at which somebody listens: `control.sock` and those of stack files of other names, as in `archive.control.sock`.
+fn live_here() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let names = entries.map(|entry| PathBuf::from(entry.file_name()));
+    let is_live = |path: &PathBuf| path.to_string_lossy().ends_with(NAME) && UnixStream::connect(path).is_ok();
+    let mut live: Vec<PathBuf> = names.filter(is_live).collect();
+    live.sort();
+    live
+}
 
 /// Where daemons of the machine have theirs.
 const RUN: &str = "/run/shingle";

@@ -130,6 +130,44 @@ fn what_is_on_a_disk_is_not_destroyed_without_force_and_wrong_words_are_told() {
 }
 
 #[test]
+fn tools_say_what_a_disk_of_another_kind_holds() {
+    let scratch = Scratch::new();
+    for disk in ["log", "set", "fs", "new"] {
+        scratch.ok(&format!("create {disk} --size 64MiB --zone-size 1MiB --conventional 8"));
+    }
+    scratch.ok("stl format log");
+    scratch.ok("dmz format set --label old");
+    let mut head = vec![0; 4096];
+    head[1080..1082].copy_from_slice(b"\x53\xef");
+    let first = std::fs::OpenOptions::new().write(true).open(scratch.0.join("fs/cnv-000000")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&first, &head, 0).unwrap();
+
+    for command in ["check", "dump", "repair", "relabel --label x", "salvage -o image"] {
+        let says = |disk: &str, what: &str| scratch.fails(&format!("dmz {command} {disk}"), 1, &[what]);
+        says("log", "log holds no dm-zoned set but an stl volume: use `shingle stl`");
+        says("fs", "fs holds no dm-zoned set but an ext2, ext3 or ext4 file system: name another disk");
+    }
+    for command in ["check", "scrub", "dump", "salvage -o image", "add --new new", "remove --device new new"] {
+        let says = |disk: &str, what: &str| scratch.fails(&format!("stl {command} {disk}"), 1, &[what]);
+        says("set", "set holds no stl volume but the dm-zoned set `old`: use `shingle dmz`");
+        says("fs", "fs holds no stl volume but an ext2, ext3 or ext4 file system: name another disk");
+    }
+    // A disk of which nothing is known: no command is advised that destroys it, but as one that does.
+    let (code, said, _) = scratch.run("dmz check new");
+    assert!(code == 3 && said.contains("destroys what they hold"), "{said}");
+}
+
+#[test]
+fn a_path_without_a_disk_is_named_with_what_is_there() {
+    let scratch = Scratch::new();
+    scratch.file("passwd", &"root:x:0:0:\n".repeat(100));
+    scratch.fails("stl format /dev/no-such", 1, &["/dev/no-such: there is no such device", "shingle disks"]);
+    scratch.fails("stl format nowhere", 1, &["nowhere: there is no such file or directory", "shingle create"]);
+    let (code, _, said) = scratch.run("stl format passwd");
+    assert!(code == 1 && said.contains("look whether it is the right file") && !said.contains("truncate"), "{said}");
+}
+
+#[test]
 fn a_volume_is_served_checked_scrubbed_and_dumped() {
     let (scratch, table) = used();
     let said = scratch.ok("stl check smr --data");
@@ -183,7 +221,7 @@ fn a_disk_is_added_and_the_volume_is_larger_and_has_what_it_had() {
     scratch.ok("create more --size 48MiB --zone-size 1MiB");
     scratch.ok("create other --size 48MiB --zone-size 2MiB");
     scratch.fails("stl add smr --new smr", 1, &["smr", "named twice"]);
-    scratch.fails("stl add smr --new other", 1, &["all have to be of one length"]);
+    scratch.fails("stl add smr --new other", 1, &["have to be of one length"]);
     scratch.fails("stl add more --new smr", 1, &["smr holds an stl volume", "--force"]);
     scratch.fails("stl add more --new other", 1, &["no root was found", "all disks of a volume"]);
     let added = scratch.json("stl add smr --new more --json");
@@ -334,4 +372,35 @@ fn data_that_is_damaged_is_told_by_block_with_exit_code_3() {
     lose_roots(&scratch);
     let (code, said, _) = scratch.run("stl salvage smr -o image");
     assert!(code == 3 && said.contains("block 7 at block"), "{said}");
+}
+
+#[test]
+fn stack_files_of_one_directory_have_sockets_of_their_own() {
+    let scratch = Scratch::new();
+    for disk in ["a", "b"] {
+        scratch.ok(&format!("create {disk} --size 64MiB --zone-size 1MiB"));
+    }
+    scratch.ok("stl format a --stack one.toml");
+    scratch.ok("stl format b --stack two.toml");
+    let up = |file: &str| scratch.up_as(scratch.shingle().args(["up", file]).stderr(scratch.stderr_file()));
+    let one = up("one.toml");
+    assert!(scratch.ok("status").contains("unix:one.nbd.sock"), "the only live socket is found");
+    let two = up("two.toml");
+    scratch.fails("status", 1, &["several daemons run", "--control one.control.sock, --control two.control.sock"]);
+    assert!(scratch.ok("status --control two.control.sock").contains("unix:two.nbd.sock"));
+    one.stop();
+    assert!(scratch.ok("status").contains("unix:two.nbd.sock"));
+    two.stop();
+}
+
+#[test]
+fn a_stack_file_that_cannot_be_written_is_found_out_before_the_disks_are_formatted() {
+    let scratch = Scratch::new();
+    scratch.ok("create smr --size 64MiB --zone-size 1MiB");
+    scratch.fails("stl format smr --stack no/such/folder.toml", 1, &["--stack: cannot create no/such/folder.toml"]);
+    scratch.fails("stl dump smr", 1, &["no root was found"]);
+    // A format that fails leaves no empty file behind, so the next one works.
+    scratch.ok("create tiny --size 4MiB --zone-size 1MiB");
+    scratch.fails("stl format tiny --stack s.toml", 1, &["a volume needs"]);
+    scratch.ok("stl format smr --stack s.toml");
 }

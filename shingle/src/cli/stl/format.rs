@@ -1,9 +1,9 @@
 //! `shingle stl format`.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use shingle_host::config::format_bytes;
 use shingle_host::stl::{Disks, content};
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, serving, uuid};
+use super::set::{SetArgs, geometry, geometry_json, percent, serving, serving_these, socket_prefix, uuid};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -56,9 +56,7 @@ fn parse_percent(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub fn run(args: &FormatArgs) -> Result<(), CliError> {
-    if let Some(path) = args.stack.as_ref().filter(|path| path.exists()) {
-        return Err(CliError::Failed(format!("--stack: {} is there already", path.display())));
-    }
+    let stack = args.stack.as_deref().map(StackFile::create).transpose()?;
     let mut disks = args.set.open_to_write(&args.waiting)?;
     if !args.force
         && let Some(found) = content(&mut disks, 0)?
@@ -76,13 +74,45 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         other => CliError::failed(other),
     })?;
     let made = Made { disks: &disks, options: &options, created: &created };
-    if let Some(path) = &args.stack {
-        let written =
-            File::create_new(path).and_then(|mut file| file.write_all(serving(&disks, created.sectors).1.as_bytes()));
-        written
-            .map_err(|error| CliError::Failed(format!("the volume is made, but not {}: {error}", path.display())))?;
+    if let Some(stack) = stack {
+        let names: Vec<&str> = disks.names().collect();
+        stack.fill(&serving_these(&names, created.sectors, &socket_prefix(args.stack.as_deref())).1)?;
     }
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text()) }
+}
+
+/// The stack file to write, made before the volume: one that cannot be written must not be found out when the disks hold a volume already. It goes
+/// unless it is filled.
+struct StackFile<'a> {
+    path: &'a Path,
+    file: File,
+    is_filled: bool,
+}
+
+impl<'a> StackFile<'a> {
+    fn create(path: &'a Path) -> Result<Self, CliError> {
+        let file = File::create_new(path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => CliError::Failed(format!("--stack: {} is there already", path.display())),
+            _ => CliError::Failed(format!("--stack: cannot create {}: {error}", path.display())),
+        })?;
+        Ok(Self { path, file, is_filled: false })
+    }
+
+    fn fill(mut self, text: &str) -> Result<(), CliError> {
+        let written = self.file.write_all(text.as_bytes());
+        let path = self.path.display();
+        written.map_err(|error| CliError::Failed(format!("the volume is made, but not {path}: {error}\n\n{text}")))?;
+        self.is_filled = true;
+        Ok(())
+    }
+}
+
+impl Drop for StackFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_filled {
+            let _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 /// A volume that was just made.
@@ -146,12 +176,5 @@ impl Made<'_> {
             percent(self.options.reserve),
             serving(self.disks, self.created.sectors).1,
         )
-    }
-}
-
-fn percent(thousandths: u32) -> String {
-    match (thousandths / 10, thousandths % 10) {
-        (whole, 0) => format!("{whole} %"),
-        (whole, tenths) => format!("{whole}.{tenths} %"),
     }
 }

@@ -137,11 +137,11 @@ impl Changed {
 
 /// The table line of a volume of so many sectors, and the lines of a stack file that serve it.
 pub fn serving(disks: &Disks, sectors: u64) -> (String, String) {
-    serving_these(&disks.names().collect::<Vec<_>>(), sectors)
+    serving_these(&disks.names().collect::<Vec<_>>(), sectors, "")
 }
 
-/// The same of disks that are called so.
-pub fn serving_these(disks: &[&str], sectors: u64) -> (String, String) {
+/// The same of disks that are called so, with sockets whose names begin with `sockets`.
+pub fn serving_these(disks: &[&str], sectors: u64, sockets: &str) -> (String, String) {
     let first = disks.first().map(|path| name_of(path.as_ref())).unwrap_or_default();
     let device = format!("stl-{}", clean(&first));
     let mut taken = BTreeSet::from([device.clone()]);
@@ -157,9 +157,24 @@ pub fn serving_these(disks: &[&str], sectors: u64) -> (String, String) {
     let table = format!("0 {} stl {}", sectors, names.join(" "));
     stack += &format!("[device.{device}]\ntable = \"{table}\"\n\n[export.{device}]\ndevice = \"{device}\"\n");
     // Who may open a disk of the machine may make one of the volume.
-    stack += if is_real { "ublk = true\n" } else { "\n[listen]\nunix = \"nbd.sock\"\n" };
-    stack += "\n[control]\nsocket = \"control.sock\"\n";
+    if is_real {
+        stack += "ublk = true\n";
+    } else {
+        stack += &format!("\n[listen]\nunix = \"{sockets}nbd.sock\"\n");
+    }
+    stack += &format!("\n[control]\nsocket = \"{sockets}control.sock\"\n");
     (table, stack)
+}
+
+/// Where the service `shingle@NAME` has its stack files. Each has a directory of its own for sockets.
+const SERVICES: &str = "/etc/shingle";
+
+/// What the names of the sockets begin with in the stack file `path`: several stack files of one directory do not share sockets. `stack.toml`, the name that
+/// the documentation uses, stack files of services and text without a file leave it out.
+pub fn socket_prefix(path: Option<&Path>) -> String {
+    let path = path.filter(|path| path.parent() != Some(Path::new(SERVICES)));
+    let stem = path.and_then(Path::file_stem).map(|stem| clean(&stem.to_string_lossy()));
+    stem.filter(|stem| stem != "stack").map_or(String::new(), |stem| format!("{stem}."))
 }
 
 /// Bytes of so many blocks, for people.
@@ -172,6 +187,14 @@ pub fn uuid(id: [u8; 16]) -> String {
     Uuid::from_bytes(id).to_string()
 }
 
+/// Thousandths as percent.
+pub fn percent(thousandths: u32) -> String {
+    match (thousandths / 10, thousandths % 10) {
+        (whole, 0) => format!("{whole} %"),
+        (whole, tenths) => format!("{whole}.{tenths} %"),
+    }
+}
+
 /// What a volume is, in lines.
 pub fn volume_text(volume: &Volume) -> String {
     let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
@@ -180,11 +203,11 @@ pub fn volume_text(volume: &Volume) -> String {
     let others: String =
         others.map(|member| format!("disk {} is {}\n", uuid(member.id), member.state.name())).collect();
     format!(
-        "volume {}: {}, {} per mille kept back\n{others}root {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
+        "volume {}: {}, {} kept back\n{others}root {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
          pages\nbehind it: {} batches\n",
         uuid(volume.id().0),
         size_of(root.capacity),
-        root.reserve,
+        percent(root.reserve),
         batch.number,
         batch.epoch,
         root.cut,
@@ -222,4 +245,16 @@ pub fn volume_json(volume: &Volume) -> Value {
         "replayed_batches": volume.replayed,
         "members": root.members.iter().map(member).collect::<Vec<Value>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_named_by_the_stack_file_but_for_services() {
+        let of = |path: &str| socket_prefix(Some(Path::new(path)));
+        assert_eq!(["a.toml", "dir/my volume.toml", "stack.toml"].map(of), ["a.", "my-volume.", ""]);
+        assert_eq!((of("/etc/shingle/archive.toml"), socket_prefix(None)), (String::new(), String::new()));
+    }
 }
