@@ -260,3 +260,11 @@ fn a_signal_gives_the_terminal_back_too() {
         assert!(terminal.modes() == terminal.before, "{} instead of {}", terminal.modes(), terminal.before);
     }
 }
+
+#[test]
+fn a_device_that_is_not_there_is_an_error() {
+    let scratch = stack();
+    let daemon = scratch.up();
+    scratch.fails("top nosuch --once", 1, &["no device `nosuch`; there are: plain, drive"]);
+    daemon.stop();
+}

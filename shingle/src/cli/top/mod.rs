@@ -72,7 +72,8 @@ pub fn run(args: TopArgs) -> Result<(), CliError> {
     let mut top = Top::new(args.interval, args.view, glyphs);
     args.device.iter().for_each(|device| top.choose(device));
     let start = Instant::now();
-    let poller = Poller::new(args.remote, start);
+    let mut poller = Poller::new(args.remote, start);
+    args.device.as_ref().map_or(Ok(()), |device| check_device(device, &mut poller))?;
     if args.once {
         return once(top, poller);
     }
@@ -102,6 +103,17 @@ fn once(mut top: Top, mut poller: Poller) -> Result<(), CliError> {
     }
     let lines: String = top.page().iter().map(|line| text_of(line) + "\n").collect();
     output::print(&lines)
+}
+
+/// Fails if the daemon has no device of this name.
+fn check_device(name: &str, poller: &mut Poller) -> Result<(), CliError> {
+    let sample = poller.sample(&[])?;
+    if sample.device(name).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = sample.status.devices.iter().map(|device| device.name.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(CliError::Failed(format!("the daemon has no device `{name}`; there are: {known}")))
 }
 
 fn text_of(line: &Line) -> String {
