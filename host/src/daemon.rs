@@ -22,13 +22,13 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Builds the stack of `plan` and serves it. After an error nothing is left running.
+    /// Builds the stack of `plan` and serves all of it, whatever its volumes are like. After an error nothing is left running.
     pub fn start(plan: Plan) -> Result<Self, DaemonError> {
-        Self::start_on(plan, &Sockets::default())
+        Self::build(plan)?.serve(&Sockets::default(), &[])
     }
 
-    /// The same, on sockets that were handed over where there are such.
-    pub fn start_on(plan: Plan, sockets: &Sockets) -> Result<Self, DaemonError> {
+    /// Builds the stack of `plan`: its volumes begin to load, and no client is served yet. After an error nothing is left running.
+    pub fn build(plan: Plan) -> Result<Self, DaemonError> {
         for ExportPlan { keys, .. } in &plan.exports {
             let offering = plan.front_ends.iter().filter(|front_end| front_end.offers(keys));
             offering.for_each(|front_end| front_end.prepare(keys));
@@ -60,7 +60,14 @@ impl Daemon {
         let (listening, outlets, started) = (Mutex::default(), OnceLock::new(), Instant::now());
         let plan = InForce::new(plan);
         let state = Arc::new(DaemonState { plan, shards, services, exports, listening, outlets, events, started });
-        if let Err(error) = serve(&state, sockets) {
+        Ok(Self { state, threads })
+    }
+
+    /// Serves clients, on sockets that were handed over where there are such. The exports `failed` get no block device: their users, who may wait for
+    /// one since the daemon before, would get errors. After an error nothing is left running.
+    pub fn serve(self, sockets: &Sockets, failed: &[String]) -> Result<Self, DaemonError> {
+        let Self { state, threads } = self;
+        if let Err(error) = serve(&state, sockets, failed) {
             state.services.iter().for_each(|service| service.stop(false));
             return Err(abandon(threads, error));
         }
@@ -139,10 +146,10 @@ fn offer(plan: &Plan, mut exports: Vec<Export>) -> Result<Directory, ServeError>
 }
 
 /// Lets clients come, and those who watch.
-fn serve(state: &Arc<DaemonState>, sockets: &Sockets) -> Result<(), DaemonError> {
+fn serve(state: &Arc<DaemonState>, sockets: &Sockets, failed: &[String]) -> Result<(), DaemonError> {
     let plan = state.plan();
     state.listen(&plan.front_ends, sockets)?;
-    for export in state.exports.exports() {
+    for export in state.exports.exports().into_iter().filter(|export| !failed.contains(&export.name)) {
         state.services.iter().try_for_each(|service| service.show(&export, &state.exports))?;
     }
     let outlets = Opened::new(state, sockets)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use shingle_core::block::DeviceHealth;
 use shingle_core::mapper::MapperError;
 
 use crate::config::{ExportPlan, Plan};
@@ -154,6 +155,28 @@ impl DaemonState {
             names.extend(shard.mailbox.ask(|shard| shard.devices.list())?.into_iter().map(|named| named.name));
         }
         Ok(names)
+    }
+
+    /// Health of each export and of all devices below it, in the order of the exports.
+    ///
+    /// # Errors
+    /// If a shard does not answer.
+    pub fn export_health(&self) -> Result<Vec<(String, DeviceHealth)>, MailboxError> {
+        let exports = self.exports.exports();
+        let mut found: Vec<Option<DeviceHealth>> = vec![None; exports.len()];
+        for (number, shard) in self.shards.iter().enumerate() {
+            let of_shard = |(_, export): &(usize, &Export)| export.shard == number;
+            let wanted: Vec<_> = exports.iter().enumerate().filter(of_shard).map(|(n, it)| (n, it.device)).collect();
+            let asked = shard.mailbox.ask(move |shard: &mut Shard| -> Vec<_> {
+                wanted.into_iter().map(|(export, device)| (export, shard.stack.health(device))).collect()
+            })?;
+            asked.into_iter().for_each(|(export, health)| found[export] = Some(health));
+        }
+        Ok(exports
+            .into_iter()
+            .map(|export| export.name)
+            .zip(found.into_iter().map(Option::unwrap_or_default))
+            .collect())
     }
 
     /// Where users of this machine find an export, if it has a place of its own.

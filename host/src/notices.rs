@@ -48,11 +48,11 @@ impl Notices {
             }
         }
         for VolumeNotice { device, fault } in self.volumes.look(&devices.mapper, stack) {
-            let text = fault.as_deref().unwrap_or("it works again");
+            let text = fault.as_deref().unwrap_or("works again");
             self.events.note(EventKind::Fault, Some(&device), text);
             match fault {
-                Some(_) => tracing::warn!(device, "{text}"),
-                None => tracing::info!(device, "{text}"),
+                Some(_) => tracing::error!(device, "`{device}` {text}"),
+                None => tracing::info!(device, "`{device}` {text}"),
             }
         }
         for PathNotice { device, works, text } in self.failovers.look(devices, stack) {

@@ -50,6 +50,16 @@ zones-read-only = [701]
 [device.vol]
 table = "{table}"
 
+[disk.blank]
+type = "zoned-dir"
+path = "blank"
+
+[device.broken]
+table = "0 8192 stl blank"
+
+[export.broken]
+device = "broken"
+
 [device.lower]
 table = "0 4194304 linear flash 0"
 
@@ -85,12 +95,13 @@ class Stack:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
         self.shingle("create", "smr", "--size", "96MiB", "--zone-size", "1MiB", "--conventional", "4")
+        self.shingle("create", "blank", "--size", "96MiB", "--zone-size", "1MiB", "--conventional", "4")
         table = re.search(r'"table": *"([^"]*)"', self.shingle("stl", "format", "smr", "--json"))[1]
         (folder / "stack.toml").write_text(STACK.format(table=table))
         self.up()
 
     def up(self):
-        self.process = subprocess.Popen([self.program, "up", "stack.toml"], cwd=self.folder, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([self.program, "up", "--degraded", "stack.toml"], cwd=self.folder, stdout=subprocess.PIPE,
                                         stderr=open(self.folder / "log", "a"), text=True)
         self.url = None
         for line in self.process.stdout:
@@ -140,6 +151,13 @@ def graph_is_drawn(page):
         for other in boxes[n + 1:]:
             apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
             assert apart, "two boxes of the graph lie on each other"
+
+
+def a_failed_volume_says_why(page):
+    why = "broken cannot be used: no root was found"
+    page.wait(f"[...document.querySelectorAll('#faults li')].some((it) => it.textContent.startsWith('{why}'))")
+    page.wait("document.querySelectorAll('#faults li').length === 1 && document.title.startsWith('\u25B2')")
+    page.wait("[...document.querySelectorAll('#graph .bad text.note')].filter((it) => it.textContent.startsWith('failed')).length === 2")
 
 
 def pick(page, field, value):
@@ -245,6 +263,7 @@ def main():
                 steps = {"stack": graph_is_drawn, "zones": map_is_drawn, "time": charts_are_drawn, "events": lambda _: None}
                 for dark in (False, True) if shots else (name == "phone",):
                     opens(page, stack.url, size, "stack", dark=dark)
+                    a_failed_volume_says_why(page)
                     for view, step in steps.items():
                         page.run(f"location.hash = '{view}'")
                         page.wait(f"!document.getElementById('view-{view}').hidden")

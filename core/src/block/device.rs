@@ -11,6 +11,7 @@ use super::content::Content;
 use super::effects::{Effects, Hop};
 use super::event::Event;
 use super::figure::Figure;
+use super::health::DeviceHealth;
 use super::id::DeviceId;
 use super::limits::Limits;
 use super::meter::Meter;
@@ -114,9 +115,9 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
-    /// Reason for which the device cannot be used or written, as it found out itself; `None` while it works.
-    fn fault(&self) -> Option<String> {
-        None
+    /// DeviceHealth of the device itself, without the devices below.
+    fn health(&self) -> DeviceHealth {
+        DeviceHealth::Works
     }
 
     /// What it uses a zone of a device below for, in a word; `None` if it does not know, or leaves that to those above.

@@ -10,6 +10,7 @@ use super::device::{BlockDevice, Cx, MessageError, Route, Survival};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::failures::Failure;
+use super::health::DeviceHealth;
 use super::id::{DeviceId, PortId};
 use super::limits::Limits;
 use super::meter::{Counters, Meter};
@@ -330,6 +331,13 @@ impl Stack {
     pub fn survival(&self, id: DeviceId) -> Survival {
         let device = &self.slots[id.0 as usize].device;
         device.below().iter().map(|below| self.survival(*below)).fold(device.survival(), Survival::min)
+    }
+
+    /// DeviceHealth of device `id`: the worst of its own and that of the devices below.
+    #[must_use]
+    pub fn health(&self, id: DeviceId) -> DeviceHealth {
+        let device = &self.slots[id.0 as usize].device;
+        device.below().iter().map(|below| self.health(*below)).fold(device.health(), DeviceHealth::max)
     }
 
     /// When a command can no longer take effect whose bio came back from device `id` with a path error: what a device is told

@@ -1,5 +1,6 @@
 //! What a volume with metadata can do: `stl` and dm-zoned.
 
+use crate::block::DeviceHealth;
 use crate::prelude::*;
 
 /// State of a volume that has to be loaded from its devices.
@@ -18,12 +19,13 @@ pub(super) enum Readiness {
 }
 
 impl Readiness {
-    /// Answer to [`BlockDevice::fault`](crate::block::BlockDevice::fault).
-    pub fn fault(&self) -> Option<String> {
+    /// Answer to [`BlockDevice::health`](crate::block::BlockDevice::health).
+    pub fn health(&self) -> DeviceHealth {
         match self {
-            Self::Failed(why) => Some(format!("it cannot be used: {why}")),
-            Self::ReadOnly(why) => Some(format!("it is read-only: {why}")),
-            Self::Unloaded | Self::Loading | Self::Ready => None,
+            Self::Unloaded | Self::Loading => DeviceHealth::Loading,
+            Self::Ready => DeviceHealth::Works,
+            Self::ReadOnly(why) => DeviceHealth::ReadOnly(why.clone()),
+            Self::Failed(why) => DeviceHealth::Failed(why.clone()),
         }
     }
 }

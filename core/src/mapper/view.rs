@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::mapped::{Loaded, Mapped, State};
 use super::{Mapper, MapperError};
-use crate::block::{DeviceId, Figure, Stack};
+use crate::block::{DeviceHealth, DeviceId, Figure, Stack};
 use crate::dm::{TableLine, View};
 use crate::prelude::*;
 use crate::time::Duration;
@@ -189,12 +189,17 @@ impl Mapper {
         Ok(self.slot(name, inactive)?.map_or(Vec::new(), all))
     }
 
-    /// Devices of whose live table a target cannot be used or written, by name, and the reason that the first such target gives.
+    /// Worst health of the targets of a mapped device's live table, without that of the devices below.
+    #[must_use]
+    pub fn health(&self, name: &str, stack: &Stack) -> DeviceHealth {
+        let live = self.slot(name, false).ok().flatten();
+        let targets = live.into_iter().flat_map(|live| live.targets.iter().flatten());
+        targets.map(|target| stack.any_device(*target).health()).max().unwrap_or_default()
+    }
+
+    /// Mapped devices that are read-only or cannot be used, by name, and the reason: a predicate ([`DeviceHealth::fault`]).
     pub fn faults<'a>(&'a self, stack: &'a Stack) -> impl Iterator<Item = (&'a str, String)> {
-        self.devices.iter().filter_map(|device| {
-            let mut targets = device.live.as_ref()?.targets.iter().flatten();
-            Some((device.name.as_str(), targets.find_map(|target| stack.any_device(*target).fault())?))
-        })
+        self.names().filter_map(|name| Some((name, self.health(name, stack).fault()?)))
     }
 
     /// What targets of live tables use zones of a device for, for each of these zones; none if no target knows of any.

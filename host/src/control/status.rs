@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shingle_core::block::Op;
+use shingle_core::block::{DeviceHealth, Op};
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 
@@ -40,11 +40,22 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     }
     // What was made at run time comes behind what the stack file has.
     devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
+    let health: BTreeMap<String, DeviceHealth> = daemon.export_health()?.into_iter().collect();
     let exports = daemon.exports.exports().into_iter().map(|export| {
         let of_it = |named: &&Named| named.device == export.device;
         let device = names[export.shard].iter().find(of_it).map(|named| named.name.clone());
         let path = daemon.place_of(&export.name).map(|path| path.display().to_string());
-        ExportStatus { bytes: export.bytes(), read_only: export.is_read_only(), name: export.name, device, path }
+        let health = health.get(&export.name).cloned().unwrap_or_default();
+        let (bytes, read_only) = (export.bytes(), export.is_read_only());
+        ExportStatus {
+            name: export.name,
+            device,
+            bytes,
+            read_only,
+            path,
+            health: health.name().into(),
+            fault: health.fault(),
+        }
     });
     let (addresses, places) = (daemon.addresses(), daemon.places());
     Ok(Status {
@@ -76,6 +87,7 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
     });
     let figures = mapper.figures(&named.name, false, stack).unwrap_or_default();
     let plug = named.plug.and_then(|plug| stack.device::<ZonePlug>(plug));
+    let health = mapper.health(&named.name, stack);
     DeviceStatus {
         name: named.name.clone(),
         kind: named.kind.into(),
@@ -86,6 +98,8 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
         write_cache: limits.write_cache,
         zoned,
         suspended: stack.is_suspended(named.device),
+        health: health.name().into(),
+        fault: health.fault(),
         counters: counters(shard, named),
         figures: figures.into_iter().filter(|(_, figures)| !figures.is_empty()).map(|(_, it)| figures_of(it)).collect(),
         policy: plug.map(|plug| plug.policy().name().into()),

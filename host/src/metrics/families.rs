@@ -68,6 +68,7 @@ const OWN: &[Family] = &[
     family("connections", Gauge, &["shard"], "Connections that live on a shard"),
     family("stuck_bios", Gauge, &["shard"], "Bios that have waited for a second or longer"),
     family("export_info", Gauge, &["export", "device"], "1; which device an export is of"),
+    family("export_health", Gauge, &["export", "health"], "1 for the health of an export and of all below: ok, loading, read-only or failed"),
     family("export_clients", Gauge, EXPORT, "Clients that use an export; a block device of this machine is one"),
     family("export_operations", Counter, &["export", "op"], "Requests that clients were answered"),
     family("export_bytes", Counter, &["export", "op"], "Bytes of them"),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use shingle_core::block::DeviceHealth;
 use shingle_core::zone::Zone;
 
 use super::watched::{Watched, ZoneList};
@@ -46,6 +47,8 @@ impl Watched for LoneDisk {
             write_cache: false,
             zoned: Some(zoned),
             suspended: false,
+            health: DeviceHealth::Works.name().into(),
+            fault: None,
             counters: Counters::default(),
             figures: Vec::new(),
             policy: None,

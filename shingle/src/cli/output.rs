@@ -77,6 +77,11 @@ pub fn table(header: &[impl ToString], right: &[usize], rows: impl IntoIterator<
     lines.join("\n") + "\n"
 }
 
+/// `count` things of this kind: `1 shard`, `2 shards`.
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A bar that looks like `template`; on anything but a terminal it draws nothing.
 pub fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);

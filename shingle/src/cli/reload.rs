@@ -49,7 +49,8 @@ fn describe(Reloaded { stack, changes }: &Reloaded) -> String {
     changes.iter().map(line).collect()
 }
 
-fn line(StackChange { part, name, verb, outcome, why }: &StackChange) -> String {
+/// One change and what came of it, as a line.
+pub fn line(StackChange { part, name, verb, outcome, why }: &StackChange) -> String {
     let outcome = match outcome {
         Outcome::Done => "done",
         Outcome::Planned => "would be done",

@@ -65,7 +65,9 @@ fn status_text(status: &Status) -> String {
     let listen = if listen.is_empty() { "nowhere".to_owned() } else { listen.join(", ") };
     let connections: usize = status.connections.iter().sum();
     let mut shown = format!(
-        "shingle {version}, pid {pid}, up {uptime_s} s, {shards} shards\nlistening on {listen}, {connections} connections\n\n"
+        "shingle {version}, pid {pid}, up {uptime_s} s, {}\nlistening on {listen}, {}\n\n",
+        output::counted(*shards, "shard"),
+        output::counted(connections, "connection"),
     );
     if !status.metrics.is_empty() {
         shown.insert_str(shown.len() - 1, &format!("metrics at {}\n", status.metrics.join(", ")));
@@ -84,7 +86,11 @@ fn status_text(status: &Status) -> String {
     shown += &drives_text(devices);
     if !status.exports.is_empty() {
         let rows = status.exports.iter().map(|export| {
-            let access = if export.read_only { "read-only" } else { "read-write" };
+            let access = match export.health.as_str() {
+                "ok" if export.read_only => "read-only",
+                "ok" => "read-write",
+                other => other,
+            };
             let [device, path] = [&export.device, &export.path].map(|name| or_dash(name.as_ref()));
             vec![export.name.clone(), device, format_bytes(export.bytes), access.to_owned(), path]
         });
@@ -92,6 +98,9 @@ fn status_text(status: &Status) -> String {
         shown += &output::table(&["export", "device", "size", "access", "block device"], &[2], rows);
     }
     for device in devices {
+        if let Some(fault) = &device.fault {
+            shown += &format!("\n{} {fault}\n", device.name);
+        }
         if device.suspended {
             shown += &format!("\n{} is suspended: I/O waits at its door\n", device.name);
         }

@@ -9,6 +9,8 @@ mod dmz_cli;
 mod packages;
 mod path_cli;
 mod power_cli;
+mod read_only_media;
 mod stl_cli;
 mod top;
+mod trust;
 mod unread_output;

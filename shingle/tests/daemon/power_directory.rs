@@ -223,7 +223,7 @@ fn a_volume_on_a_drive_in_a_directory_outlives_cuts_and_daemons() {
         let lines = fs::read_to_string(scratch.0.join("volume.toml"));
         let lines = lines.unwrap_or_else(|_| said[said.find("[disk.drive]").expect(&said)..].to_owned());
         assert!(lines.contains("profile = \"smr-14tb\"\nsize = 107374182400\ndirectory = \"/"), "{lines}");
-        scratch.file("stack.toml", &lines);
+        scratch.file("stack.toml", &lines.replace("volume.nbd.sock", "nbd.sock").replace("volume.control", "control"));
         let export = lines.split("[export.").nth(1).and_then(|rest| rest.split(']').next()).expect(&lines);
         for life in 0..3 {
             let daemon = scratch.up();

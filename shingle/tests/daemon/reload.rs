@@ -51,6 +51,32 @@ fn told(answer: &Value) -> Vec<String> {
 }
 
 #[test]
+fn sighup_reloads_the_stack_file_and_ends_nothing() {
+    let (scratch, daemon) = up();
+    let mut client = Nbd::connect(&scratch, "vol");
+    assert_eq!(client.write_status(0, &pattern(0, 1)), 0);
+    scratch.file("stack.toml", &format!("{BASE}[export.again]\ndevice = \"b\"\n"));
+    daemon.signal(rustix::process::Signal::HUP);
+    let is_there = || scratch.ok("status").contains("again");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_there() {
+        assert!(Instant::now() < until, "{}", scratch.stderr());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(scratch.stderr().contains("SIGHUP: add export again: done"), "{}", scratch.stderr());
+    // A mistake in the file changes nothing, and the daemon goes on.
+    scratch.file("stack.toml", "nonsense");
+    daemon.signal(rustix::process::Signal::HUP);
+    while !scratch.stderr().contains("SIGHUP: the stack file is not in force") {
+        assert!(Instant::now() < until, "{}", scratch.stderr());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(client.read(0) == pattern(0, 1));
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
 fn what_is_new_is_made_and_what_is_gone_is_removed_and_a_second_reload_finds_nothing() {
     let (scratch, daemon) = up();
     let changed =
@@ -182,17 +208,13 @@ fn clients_come_elsewhere_and_those_who_are_there_stay() {
         places.iter().zip(listen.as_array().unwrap()).all(|(place, told)| told.as_str().unwrap().ends_with(place)),
         "{listen}"
     );
-    // One client at each address, as the file says now.
-    let _one = UnixStream::connect(file("other.sock")).unwrap();
-    let patience = Instant::now() + Duration::from_secs(10);
-    while greets(UnixStream::connect(file("other.sock"))) {
-        assert!(Instant::now() < patience, "more than one client");
-    }
+    // One client at each address, as the file says now, that has chosen an export.
+    let _one = Nbd::connect_at(&file("other.sock"), "vol").unwrap();
+    assert!(Nbd::connect_at(&file("other.sock"), "vol").is_err(), "more than one client");
     // Back again: the limit is that of old, also for who comes to an address that was there before.
     scratch.file("stack.toml", &moved.replace("connections = 1", ""));
     assert_eq!(told(&scratch.json("reload --json")), ["change section listen done"]);
-    let _two = UnixStream::connect(file("other.sock")).unwrap();
-    assert!(greets(UnixStream::connect(file("other.sock"))));
+    let _two = Nbd::connect_at(&file("other.sock"), "vol").unwrap();
     daemon.stop();
     assert!(!file("other.sock").exists());
 }

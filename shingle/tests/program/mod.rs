@@ -112,6 +112,11 @@ impl Scratch {
         self.up_as(self.shingle().args(["up", "stack.toml"]).stderr(self.stderr_file()))
     }
 
+    /// The daemon, also if exports cannot be used.
+    pub fn up_degraded(&self) -> Daemon {
+        self.up_as(self.shingle().args(["up", "--degraded", "stack.toml"]).stderr(self.stderr_file()))
+    }
+
     /// The daemon with so much address space, in KiB.
     pub fn up_within(&self, kib: u32) -> Daemon {
         let run = format!("ulimit -v {kib}; exec {} up stack.toml", env!("CARGO_BIN_EXE_shingle"));

@@ -3,8 +3,9 @@
 #[path = "../../../host/benches/support/client.rs"]
 pub mod client;
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Scratch;
@@ -22,12 +23,17 @@ pub struct Nbd {
 
 impl Nbd {
     pub fn connect(scratch: &Scratch, export: &str) -> Self {
-        let mut socket = UnixStream::connect(scratch.0.join("nbd.sock")).unwrap();
-        socket.read_exact(&mut [0; 18]).unwrap();
-        socket.write_all(&[&3_u32.to_be_bytes()[..], &option(1, export.as_bytes())].concat()).unwrap();
+        Self::connect_at(&scratch.0.join("nbd.sock"), export).unwrap()
+    }
+
+    /// A client at another socket, or the error if the daemon refuses it.
+    pub fn connect_at(path: &Path, export: &str) -> io::Result<Self> {
+        let mut socket = UnixStream::connect(path)?;
+        socket.read_exact(&mut [0; 18])?;
+        socket.write_all(&[&3_u32.to_be_bytes()[..], &option(1, export.as_bytes())].concat())?;
         let mut answer = [0; 10];
-        socket.read_exact(&mut answer).unwrap();
-        Self { socket, size: u64::from_be_bytes(answer[..8].try_into().unwrap()) }
+        socket.read_exact(&mut answer)?;
+        Ok(Self { socket, size: u64::from_be_bytes(answer[..8].try_into().unwrap()) })
     }
 
     /// Sends a write of `data`, or a read of as many bytes; its cookie is the offset.

@@ -136,6 +136,10 @@ class DeviceStatus(TypedDict):
     zoned: NotRequired[Zoned | None]
     # Whether I/O waits at its door.
     suspended: bool
+    # Health of the device without that of the devices below: `ok`, `loading`, `read-only` or `failed`.
+    health: NotRequired[str]
+    # Reason for which the device is read-only or cannot be used, and what to do.
+    fault: NotRequired[str | None]
     # What went through it.
     counters: Counters
     # What its targets know of themselves: an object for each that does.
@@ -169,6 +173,10 @@ class ExportStatus(TypedDict):
     read_only: bool
     # Where users of this machine find it, if it is a block device.
     path: NotRequired[str | None]
+    # Worst health of its device and of all devices below: `ok`, `loading`, `read-only` or `failed`.
+    health: NotRequired[str]
+    # Reason for which the export is read-only or cannot be used, and what to do.
+    fault: NotRequired[str | None]
 
 
 class Stuck(TypedDict):

@@ -24,8 +24,8 @@ use super::{
     read_ahead, read_map, refusal, sweep, write,
 };
 use crate::block::{
-    Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
-    Survival, WordOwner,
+    Bio, BlockDevice, Content, Cx, DeviceHealth, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason,
+    Status, Survival, WordOwner,
 };
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -376,8 +376,8 @@ impl BlockDevice for Stl {
         self.shared.borrow().write_status(out)
     }
 
-    fn fault(&self) -> Option<String> {
-        self.shared.borrow().readiness.fault()
+    fn health(&self) -> DeviceHealth {
+        self.shared.borrow().readiness.health()
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {

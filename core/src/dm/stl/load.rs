@@ -54,7 +54,8 @@ async fn load(shared: &Shared, io: &Io, given: Vec<Given>, capacity: u64) -> Res
     let newest = newest(&seen)?;
     if !shared.borrow().may_be(capacity, &newest.root) {
         let (has, wanted) = (newest.root.capacity * 8, capacity * 8);
-        return Err(failed(format!("the volume has {has} sectors, and the table says {wanted}")));
+        let what = format!("the volume has {has} sectors, and its table line says {wanted}: write {has} there");
+        return Err(failed(what));
     }
     let (disks, roots) = arrange(&newest, &mut seen)?;
     let since = Since { epoch: newest.header.batch.epoch, cut: newest.root.cut, copies: newest.root.copies };
@@ -107,7 +108,9 @@ fn arrange(newest: &FoundRoot, seen: &mut Vec<Seen>) -> Result<(Disks, Vec<RootP
         let place = seen.iter().position(|seen| is_member(seen, newest, member));
         let Some(place) = place else {
             let id = u128::from_be_bytes(member.id);
-            return Err(failed(format!("the device {id:032x} of the set is missing")));
+            let all = members.iter().filter(|member| member.state != MemberState::Gone).count();
+            let what = format!("disk {id:032x} of the volume is missing: its table line has to name all {all} disks");
+            return Err(failed(what));
         };
         let mut device = seen.swap_remove(place);
         device.member = number;

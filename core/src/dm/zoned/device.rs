@@ -12,8 +12,8 @@ use super::{
     BLOCK_BYTES, BLOCK_SECTORS, ChunkNo, MemberNo, Number, SetZone, ZoneClass, ZoneSpace, clean, commit, load, reclaim,
 };
 use crate::block::{
-    Bio, BlockDevice, Content, Cx, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason, Status,
-    Survival, WordOwner,
+    Bio, BlockDevice, Content, Cx, DeviceHealth, DeviceId, Event, Figure, Limits, MessageError, Op, Payload, Reason,
+    Status, Survival, WordOwner,
 };
 use crate::prelude::*;
 use crate::sector::Sector;
@@ -324,8 +324,8 @@ impl BlockDevice for Zoned {
         self.shared.borrow().volume.zones.use_of(device, zone)
     }
 
-    fn fault(&self) -> Option<String> {
-        self.shared.borrow().readiness.fault()
+    fn health(&self) -> DeviceHealth {
+        self.shared.borrow().readiness.health()
     }
 
     fn figures(&self, visit: &mut dyn FnMut(&'static str, Figure)) {

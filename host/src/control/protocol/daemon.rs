@@ -64,6 +64,12 @@ pub struct DeviceStatus {
     pub zoned: Option<Zoned>,
     /// Whether I/O waits at its door.
     pub suspended: bool,
+    /// Health of the device without that of the devices below: `ok`, `loading`, `read-only` or `failed`.
+    #[serde(default = "ok")]
+    pub health: String,
+    /// Reason for which the device is read-only or cannot be used, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// What went through it.
     pub counters: Counters,
     /// What its targets know of themselves: an object for each that does.
@@ -88,6 +94,11 @@ pub struct DeviceStatus {
     pub shard: usize,
     /// Its file or directory, if it has one.
     pub path: Option<String>,
+}
+
+/// Health of what an older daemon says nothing of.
+fn ok() -> String {
+    "ok".into()
 }
 
 /// What a stack has done.
@@ -151,6 +162,12 @@ pub struct ExportStatus {
     /// Where users of this machine find it, if it is a block device.
     #[serde(default)]
     pub path: Option<String>,
+    /// Worst health of its device and of all devices below: `ok`, `loading`, `read-only` or `failed`.
+    #[serde(default = "ok")]
+    pub health: String,
+    /// Reason for which the export is read-only or cannot be used, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// A bio that has waited for long.

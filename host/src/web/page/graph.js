@@ -27,6 +27,7 @@ function parts(status, deps) {
 
 // What people have to know of a device beside its rates.
 function note({ it, isExport }, rate) {
+  if (it.health && it.health !== "ok") return it.health;
   if (isExport) return it.read_only ? "read-only" : "";
   if (it.drive?.power === "off" || rate?.power === 0) return "no power";
   if (it.plug_failure) return "plug refuses writes";
@@ -105,9 +106,10 @@ export class Graph {
       at.kind.textContent = cut(trouble ? `${trouble} · ${node.kind}` : `${node.kind}, ${size}`, at.width);
       at.reads.textContent = cut(rate ? told("R", rate.readBytes, rate.reads) : "R …", at.width + 30);
       at.writes.textContent = cut(rate ? told("W", rate.writeBytes, rate.writes) : "W …", at.width + 30);
-      at.box.classList.toggle("bad", trouble !== "" && trouble !== "read-only");
+      at.box.classList.toggle("bad", trouble !== "" && (trouble !== "read-only" || Boolean(node.it.fault)));
       const words = `${node.isExport ? "export" : "device"} ${node.name}: ${node.kind}, ${size}. ${at.reads.textContent}, ${at.writes.textContent}`;
-      at.full.textContent = trouble ? `${words}. ${trouble}` : words;
+      const why = node.it.fault ? `${node.name} ${node.it.fault}` : trouble;
+      at.full.textContent = why ? `${words}. ${why}` : words;
     }
     for (const { path, from, to } of this.#paths) {
       const [one, other] = [rates?.get(from), rates?.get(to)];

@@ -2,7 +2,7 @@
 
 import { askBytes, askJson, hasToken, setToken, takeToken } from "./api.js";
 import { Charts } from "./charts.js";
-import { $, offer } from "./dom.js";
+import { $, make, offer } from "./dom.js";
 import { EventList } from "./events.js";
 import { Graph } from "./graph.js";
 import { History } from "./history.js";
@@ -42,9 +42,21 @@ function ownersOf(name) {
   return [...above, ...heads.map((head) => head.name), ...exports].join(", ");
 }
 
+// Devices that are read-only or cannot be used, above all views. An export is one of them only if its device says nothing.
+function showFaults({ devices, exports }) {
+  const faulty = devices.filter((it) => it.fault);
+  const others = exports.filter((it) => it.fault && !faulty.some((device) => device.name === it.device));
+  const lines = [...faulty.map((it) => `${it.name} ${it.fault}`), ...others.map((it) => `export ${it.name} ${it.fault}`)];
+  const list = $("faults");
+  if ([...list.children].map((item) => item.textContent).join("\n") !== lines.join("\n")) list.replaceChildren(...lines.map((line) => make("li", {}, line)));
+  list.hidden = lines.length === 0;
+  document.title = `${lines.length ? "\u25B2 " : ""}${isAlone() ? `${devices[0].name} - ` : ""}Shingle`;
+}
+
 function show() {
   const { status } = state;
   if (!status || !state.view) return;
+  showFaults(status);
   $("views").hidden = isAlone();
   const zoned = status.devices.filter((device) => device.zoned);
   offer($("device"), zoned.length ? zoned.map(({ name }) => [name, name]) : [["", "no zoned device"]]);
@@ -61,7 +73,6 @@ async function refreshStatus() {
   const { status } = state;
   const of = isAlone() ? status.devices[0].name : `${status.devices.length} devices, ${status.exports.length} exports, process ${status.pid}`;
   $("about").textContent = `${status.version}: ${of}`;
-  document.title = isAlone() ? `${status.devices[0].name} - Shingle` : "Shingle";
   if (!state.view) choose(location.hash.slice(1));
 }
 
@@ -136,6 +147,7 @@ function login(why) {
   $("views").hidden = true;
   for (const name of VIEWS) $(`view-${name}`).hidden = true;
   state.view = "";
+  $("faults").hidden = true;
 }
 
 function begin() {

@@ -25,28 +25,37 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs) -> Result<(), CliError> {
     let devices = args.ask.remote.connect()?.call(&GetStatus {})?.devices;
     let wanted = |device: &&DeviceStatus| args.name.as_ref().is_none_or(|name| *name == device.name);
-    let volumes: Vec<(&str, &Figures)> = devices.iter().filter(wanted).flat_map(volumes_of).collect();
+    let volumes: Vec<Volume<'_>> = devices.iter().filter(wanted).flat_map(volumes_of).collect();
     if let (Some(name), []) = (&args.name, &volumes[..]) {
-        let known: Vec<&str> = devices.iter().flat_map(volumes_of).map(|(name, _)| name).collect();
+        let known: Vec<&str> = devices.iter().flat_map(volumes_of).map(|(device, _)| device.name.as_str()).collect();
         let known =
             if known.is_empty() { "it serves none".to_owned() } else { format!("there are: {}", known.join(", ")) };
         return Err(CliError::Failed(format!("the daemon serves no stl volume `{name}`; {known}")));
     }
     if args.ask.json {
-        let one = |(name, figures): &(&str, &Figures)| json!({"name": name, "figures": figures});
+        let one = |(device, figures): &Volume<'_>| json!({"name": device.name, "health": device.health, "fault": device.fault, "figures": figures});
         return output::print_json(&json!({"volumes": volumes.iter().map(one).collect::<Vec<Value>>()}));
     }
-    let text: Vec<String> = volumes.iter().map(|(name, figures)| text(name, figures)).collect();
+    let text: Vec<String> = volumes.iter().map(|(device, figures)| text(device, figures)).collect();
     output::print(&text.join("\n"))
 }
 
-/// The figures of each of the `stl` targets of a device.
-fn volumes_of(device: &DeviceStatus) -> impl Iterator<Item = (&str, &Figures)> {
+/// A device, and the figures of one of its `stl` targets.
+type Volume<'a> = (&'a DeviceStatus, &'a Figures);
+
+/// The `stl` targets of a device.
+fn volumes_of(device: &DeviceStatus) -> impl Iterator<Item = Volume<'_>> {
     let is_volume = |figures: &&Figures| figures.contains_key("cleaning") && figures.contains_key("exposed_blocks");
-    device.figures.iter().filter(is_volume).map(|figures| (device.name.as_str(), figures))
+    device.figures.iter().filter(is_volume).map(move |figures| (device, figures))
 }
 
-fn text(name: &str, figures: &Figures) -> String {
+fn text(device: &DeviceStatus, figures: &Figures) -> String {
+    let name = &device.name;
+    let fault = device.fault.as_ref().map_or(String::new(), |fault| format!("{name} {fault}\n"));
+    // The figures of a volume that did not load are all zero.
+    if device.health == "failed" {
+        return fault;
+    }
     let count = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or_default();
     let times = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or_default();
     let word = |name: &str| figures.get(name).and_then(Value::as_str).unwrap_or("-");
@@ -133,5 +142,5 @@ fn text(name: &str, figures: &Figures) -> String {
         ("checksums", format!("{} blocks were not what was written", count("wrong_checksums"))),
     ];
     let lines: String = rows.iter().map(|(title, line)| format!("  {title:<9}  {line}\n")).collect();
-    format!("{name}: {}\n{lines}", word("volume"))
+    format!("{fault}{name}: {}\n{lines}", word("volume"))
 }

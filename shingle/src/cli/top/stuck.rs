@@ -107,6 +107,8 @@ fn stands_still(_: Pair<'_>, device: &DeviceStatus) -> Vec<Trouble> {
             (is_off, "no power", "it fails all I/O until `shingle power on`".into()),
             (device.suspended, "suspended", "I/O waits at its door for `shingle dm resume`".into()),
             (device.plug_failure.is_some(), "plug failed", format!("it refuses writes: {failure}")),
+            (device.health == "loading", "volume", "is loading".into()),
+            (device.fault.is_some(), "volume", device.fault.clone().unwrap_or_default()),
         ],
     )
 }
@@ -124,20 +126,14 @@ fn paths_down(_: Pair<'_>, device: &DeviceStatus) -> Vec<Trouble> {
     all
 }
 
-/// Volumes that are not ready, or whose writes wait for space.
+/// Volumes whose writes wait for space.
 fn volumes(_: Pair<'_>, device: &DeviceStatus) -> Vec<Trouble> {
     let of = |figures: &shingle_host::control::protocol::Figures| {
         let word = |name: &str| figures.get(name).and_then(|word| word.as_str()).unwrap_or_default().to_owned();
         let waiting = figures.get("waiting_writes").and_then(serde_json::Value::as_u64).unwrap_or_default();
-        let (volume, cleaning) = (word("volume"), word("cleaning") + &word("reclaim"));
+        let cleaning = word("cleaning") + &word("reclaim");
         let is_short = waiting > 0 && ["urgent", "emergency"].contains(&cleaning.as_str());
-        those(
-            device,
-            [
-                (!["", "ready"].contains(&volume.as_str()), "volume", format!("it is {volume}")),
-                (is_short, "no free zone", format!("{waiting} writes wait for cleaning, which is {cleaning}")),
-            ],
-        )
+        those(device, [(is_short, "no free zone", format!("{waiting} writes wait for cleaning, which is {cleaning}"))])
     };
     device.figures.iter().flat_map(of).collect()
 }

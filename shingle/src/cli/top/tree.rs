@@ -165,6 +165,9 @@ fn export_row(pair: Pair<'_>, export: &ExportStatus) -> Row {
     if export.device.is_none() {
         states.insert(0, "device gone".into());
     }
+    if export.health != "ok" {
+        states.insert(0, export.health.clone());
+    }
     let path = export.path.as_ref().map_or(String::new(), |path| format!(" at {path}"));
     let access = if export.read_only { ", read-only" } else { "" };
     Row {
@@ -234,10 +237,7 @@ fn states_of(pair: Pair<'_>, device: &DeviceStatus) -> Vec<String> {
     say(device.suspended, "suspended");
     let stuck = pair.now.status.stuck.iter().filter(|stuck| stuck.device == device.name).count();
     say(stuck > 0, &format!("{stuck} stuck"));
-    for figures in &device.figures {
-        let volume = figures.get("volume").and_then(|word| word.as_str()).unwrap_or("ready");
-        say(volume != "ready", volume);
-    }
-    say(device.read_only, "read-only");
+    say(device.health != "ok", &device.health);
+    say(device.read_only && device.health != "read-only", "read-only");
     states
 }
