@@ -1,14 +1,20 @@
 """What a simulated drive does for those who test on it."""
 
 import subprocess
+from array import array
 from collections.abc import Callable
+from ctypes import c_uint32
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from shingle import ControlError, Disk, FormatError, NbdError, StartError, Zone
+from shingle import ControlError, Disk, FormatError, Nbd, NbdError, StartError, Zone
 from shingle import block_disk as new_block_disk
 from shingle import zoned_disk as new_zoned_disk
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 MakeDisk = Callable[..., Disk]
 BLOCK = 4096
@@ -75,6 +81,65 @@ def test_nbd_reads_what_it_wrote_and_tells_holes(zoned_disk: MakeDisk, small_zns
             nbd.read(1, 5)
         assert small.value.errno == 22
         assert nbd.read(3 * BLOCK, BLOCK) == pattern(4), "and the connection is as good as before"
+
+
+# Elements of four bytes, also in a format that `memoryview.cast` does not know.
+WORDS = array("I", range(BLOCK // 4))
+BIG_ENDIAN = (c_uint32.__ctype_be__ * (BLOCK // 4))(*range(BLOCK // 4))
+
+
+@pytest.mark.parametrize("data", [WORDS, memoryview(WORDS), bytearray(WORDS.tobytes()), BIG_ENDIAN, memoryview(pattern(1) * 2)[::2]])
+def test_write_sends_all_bytes_of_any_buffer(zoned_disk: MakeDisk, small_zns: str, data: "ReadableBuffer") -> None:
+    with zoned_disk(small_zns, zones=8).connect() as nbd:
+        nbd.write(0, data)
+        nbd.write(BLOCK, pattern(2))
+        assert nbd.read(0, 2 * BLOCK) == memoryview(data).tobytes() + pattern(2)
+
+
+def test_wrong_arguments_leave_the_connection_usable(block_disk: MakeDisk) -> None:
+    wrong: list[tuple[Callable[[Nbd], object], type[Exception], str]] = [
+        (lambda nbd: nbd.write(0, "x" * BLOCK), TypeError, "data must be a bytes-like object, not str: pass data.encode"),  # type: ignore[arg-type]
+        (lambda nbd: nbd.write(0, [1, 2]), TypeError, "data must be a bytes-like object, not list"),  # type: ignore[arg-type]
+        (lambda nbd: nbd.write_all([(0, pattern(7)), (BLOCK, "x")]), TypeError, "not str"),  # type: ignore[list-item]
+        (lambda nbd: nbd.write_all([(0, pattern(7)), (-BLOCK, pattern(7))]), ValueError, "write: offset must be 0 to [0-9]+ bytes, not -4096"),
+        (lambda nbd: nbd.write(0, bytes(nbd.max_bytes * 2 + BLOCK)), NbdError, "at most [0-9]+ bytes; split it"),
+        (lambda nbd: nbd.write(1 << 64, pattern(7)), ValueError, "offset"),
+        (lambda nbd: nbd.read(0.5, BLOCK), TypeError, "offset must be a whole number of bytes, not float"),  # type: ignore[arg-type]
+        (lambda nbd: nbd.read(0, -1), ValueError, "read: length must be 0 to 4294967295 bytes, not -1"),
+        (lambda nbd: nbd.trim(0, 1 << 32), ValueError, "trim: length"),
+        (lambda nbd: nbd.trim(-1, BLOCK), ValueError, "trim: offset"),
+        (lambda nbd: nbd.write_zeroes(0, -1), ValueError, "write of zeroes: length"),
+        (lambda nbd: nbd.block_status(0, -1), ValueError, "length"),
+    ]
+    with block_disk("ssd-500gb", target=None).connect() as nbd:
+        for call, kind, words in wrong:
+            with pytest.raises(kind, match=words):
+                call(nbd)
+            nbd.write(0, pattern(3))
+            assert nbd.read(0, 2 * BLOCK) == pattern(3) + bytes(BLOCK)
+
+
+def test_a_violation_names_the_log_that_has_the_reason(zoned_disk: MakeDisk, small_zns: str) -> None:
+    disk = zoned_disk(small_zns, zones=8)
+    with disk.connect() as nbd:
+        nbd._socket.sendall(bytes(28))
+        with pytest.raises(ConnectionResetError, match="closed the connection; the log of the daemon has the reason"):
+            nbd.read(0, BLOCK)
+        with pytest.raises(ConnectionError, match="closed: .*the log of the daemon.*; connect again"):
+            nbd.read(0, BLOCK)
+    assert "where a request should begin" in disk.log()
+    with disk.connect() as nbd:
+        nbd.write(0, pattern(1))
+
+
+def test_a_reply_that_was_not_awaited_is_not_read_as_another(block_disk: MakeDisk) -> None:
+    disk = block_disk("ssd-500gb", target=None)
+    with disk.connect() as nbd, disk.fail("delay", op="read", time="1s"):
+        nbd._socket.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            nbd.read(0, BLOCK)
+        with pytest.raises(ConnectionError, match="closed: timed out; connect again"):
+            nbd.flush()
 
 
 def test_a_volume_is_zeroed_and_trimmed(block_disk: MakeDisk, small_zns: str) -> None:
