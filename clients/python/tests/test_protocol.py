@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
@@ -129,6 +130,21 @@ def test_a_daemon_that_is_not_there_is_told(tmp_path: Path, zoned_disk: MakeDisk
     with pytest.raises(ControlError) as gone:
         disk.control.status()
     assert gone.value.kind == "stopped"
+
+
+def test_an_answer_that_was_not_awaited_is_not_read_as_another(zoned_disk: MakeDisk, small_zns: str) -> None:
+    def interrupted() -> bytes:
+        raise KeyboardInterrupt
+
+    with Control(zoned_disk(small_zns, zones=8).control.path) as control:
+        lines = control._lines
+        control._lines = SimpleNamespace(readline=interrupted, close=lines.close)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            control.status()
+        control._lines = lines
+        with pytest.raises(ControlError) as closed:
+            control.power_status()
+    assert closed.value.kind == "stopped"
 
 
 def test_all_that_is_public_is_there() -> None:

@@ -50,9 +50,11 @@ class Control(Operations):
         try:
             self._socket.sendall(line.encode())
             answer = self._lines.readline()
-        except OSError as error:
-            # An answer that comes later would be taken for that of the next request.
+        except BaseException as error:
+            # An answer that comes after a timeout or Ctrl-C would be read as that of the next request.
             self.close()
+            if not isinstance(error, OSError):
+                raise
             raise self._stopped(op, f"no answer ({error}); connect again, or look into the daemon's log") from error
         if not answer.endswith(b"\n"):
             raise self._stopped(op, "the daemon has closed the connection; its log says why")
