@@ -24,6 +24,8 @@ CONTEXT = b"base:allocation"
 NAMES = {READ: "read", WRITE: "write", FLUSH: "flush", TRIM: "trim", WRITE_ZEROES: "write of zeroes", BLOCK_STATUS: "question about holes"}
 # Widths of the fields of a request (nbd/doc/proto.md, request message).
 MAX_OFFSET, MAX_LENGTH = (1 << 64) - 1, (1 << 32) - 1
+# Replies to these fit in the buffer of a socket. A server whose replies are not read stops reading requests.
+MAX_IN_FLIGHT = 64
 
 
 class NbdError(OSError):
@@ -72,7 +74,7 @@ class Nbd:
             raise error
 
     def write_all(self, writes: "Sequence[tuple[int, ReadableBuffer]]", *, fua: bool = False) -> list[NbdError | None]:
-        """Sends several writes at once, and returns how each of them ended. The server may carry them out in any order.
+        """Sends several writes, 64 of them at once, and returns how each of them ended. The server may carry them out in any order.
 
         All arguments are checked first: if this raises `TypeError`, `ValueError` or `NbdError`, nothing was sent.
         """
@@ -82,8 +84,13 @@ class Nbd:
             if len(data) > self.max_bytes:
                 raise self._error(WRITE, offset, len(data), errno.EINVAL, f"a request carries at most {self.max_bytes} bytes; split it")
         with self._exchange():
-            handles = [self._send(WRITE, offset, len(data), FUA * fua, data) for offset, data in parts]
-            ended = dict(self._reply()[:2] for _ in handles)
+            handles: list[int] = []
+            ended: dict[int, tuple[int, str] | None] = {}
+            for offset, data in parts:
+                if len(handles) - len(ended) == MAX_IN_FLIGHT:
+                    ended.update([self._reply()[:2]])
+                handles.append(self._send(WRITE, offset, len(data), FUA * fua, data))
+            ended.update(self._reply()[:2] for _ in range(len(handles) - len(ended)))
             return [
                 None if ended[handle] is None else self._error(WRITE, offset, len(data), *ended[handle])  # type: ignore[misc]
                 for handle, (offset, data) in zip(handles, parts)
