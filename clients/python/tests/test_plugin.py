@@ -7,8 +7,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -66,6 +67,39 @@ def test_a_test_that_passes_tells_nothing_and_leaves_nothing(pytester: pytest.Py
     result.assert_outcomes(passed=1)
     assert "again:" not in result.stdout.str()
     assert not [folder for folder in (pytester.path / "left").read_text().split() if Path(folder).exists()]
+
+
+@pytest.fixture(params=["w" * 100, "a&b = 50% "], ids=["long", "strange"])
+def temporary(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A directory for temporary files that is too long for a socket, or has to be quoted in a URI."""
+    with TemporaryDirectory(prefix=request.param) as folder:
+        yield folder
+
+
+def test_any_directory_for_temporary_files_will_do(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, temporary: str) -> None:
+    monkeypatch.setenv("TMPDIR", temporary)
+    module(
+        pytester,
+        """
+        import socket
+        from pathlib import Path
+        from urllib.parse import parse_qs, urlsplit
+
+        def test_disks(zoned_disk, block_disk):
+            disks = [zoned_disk(SMALL, zones=8), block_disk(SMALL, zones=64)]
+            for disk in disks:
+                with disk.connect() as nbd:
+                    nbd.write(0, bytes(4096))
+                (path,) = parse_qs(urlsplit(disk.uri).query)["socket"]
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(path)
+            Path("left").write_text("\\n".join(str(disk.socket.parent) for disk in disks))
+        """,
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    folders = [Path(folder) for folder in (pytester.path / "left").read_text().split("\n")]
+    assert not [folder for folder in folders if folder.exists()]
+    assert os.listdir(temporary) == []
 
 
 def test_the_seed_of_the_environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Literal, NotRequired, get_args, get_origin, get_type_hin
 import pytest
 
 import shingle
-from shingle import Control, ControlError, Disk, protocol
+from shingle import Control, ControlError, Daemon, Disk, Nbd, protocol
+from shingle.program import find
 
 PACKAGE = Path(__file__).parent.parent
 MakeDisk = Callable[..., Disk]
@@ -145,6 +146,30 @@ def test_an_answer_that_was_not_awaited_is_not_read_as_another(zoned_disk: MakeD
         with pytest.raises(ControlError) as closed:
             control.power_status()
     assert closed.value.kind == "stopped"
+
+
+def test_a_socket_has_a_path_of_any_length(tmp_path: Path) -> None:
+    folder = tmp_path / ("w" * 100)
+    folder.mkdir()
+    disk = '[disk.d]\ntype = "profile"\nprofile = "ram"\nsize = "1MiB"\n[export.d]\ndevice = "d"\n'
+    (folder / "stack.toml").write_text(disk + '[listen]\nunix = "nbd.sock"\n[control]\nsocket = "control.sock"\n')
+    daemon = Daemon(find(), folder)
+    try:
+        with Control(folder / "control.sock") as control, Nbd(folder / "nbd.sock", "d") as nbd:
+            assert nbd.size == control.status()["devices"][0]["bytes"] == 1 << 20
+        with pytest.raises(ControlError, match="No such file"):
+            Control(folder / "other.sock")
+        with pytest.raises(ControlError, match="the file name has 105 bytes, too many for a socket; use a shorter one"):
+            Control(folder / ("x" * 100 + ".sock"))
+    finally:
+        daemon.stop()
+
+
+def test_no_directory_for_sockets_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent/" + "w" * 90)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix, dir: open(f"/nonexistent/{dir}"))
+    with pytest.raises(OSError, match="at most 107 bytes: .*; set TMPDIR to a directory that can be written and .* at most 77 bytes"):
+        Disk("ram")
 
 
 def test_all_that_is_public_is_there() -> None:

@@ -2,10 +2,10 @@
 
 import json
 import os
-import socket
 from types import TracebackType
 from typing import Any
 
+from . import sockets
 from .protocol import Operations, TableMistake
 
 # A drain takes at most 20 s: nothing that the daemon still works on takes longer.
@@ -29,12 +29,9 @@ class Control(Operations):
 
     def __init__(self, path: "str | os.PathLike[str]", timeout: float = PATIENCE_S) -> None:
         self.path = os.fspath(path)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout)
         try:
-            self._socket.connect(self.path)
+            self._socket = sockets.connect(path, timeout)
         except OSError as error:
-            self._socket.close()
             raise self._stopped("connect", f"{error.strerror or error}; is it that of a `shingle up` that runs?") from error
         self._lines = self._socket.makefile("rb")
         self._id = 0

@@ -5,7 +5,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,10 @@ from time import monotonic as time_now
 from time import sleep
 from types import TracebackType
 from typing import NamedTuple
+from urllib.parse import quote
 
 from . import program as programs
+from . import sockets
 from .control import Control, ControlError
 from .daemon import Daemon, StartError
 from .nbd import Nbd
@@ -26,18 +27,20 @@ SECTOR = 512
 VOLUME_ZONES = {"stl": 24, "zoned": 320}
 GOODBYE_S = 10.0
 BLOCK_DEVICE_DRIVER = Path("/dev/ublk-control")
+# Sockets in the directory of a disk.
+NBD, CONTROL = "nbd.sock", "control.sock"
 
-STACK = """\
+STACK = f"""\
 [disk.drive]
 type = "profile"
-profile = {profile}
-seed = {seed}
-{keys}
+profile = {{profile}}
+seed = {{seed}}
+{{keys}}
 [listen]
-unix = "nbd.sock"
+unix = "{NBD}"
 
 [control]
-socket = "control.sock"
+socket = "{CONTROL}"
 """
 
 
@@ -92,7 +95,7 @@ class Disk:
         self.path: str | None = None
         """The block device, if there is one."""
         self._faults: list[str] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="shingle-"))
+        self._folder = sockets.make_directory("shingle-", CONTROL)
         try:
             stack = STACK.format(profile=quoted(profile), seed=seed % (1 << 32), keys="".join(lines))
             (self._folder / "stack.toml").write_text(stack)
@@ -101,7 +104,7 @@ class Disk:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         try:
-            self.control = Control(self._folder / "control.sock")
+            self.control = Control(self._folder / CONTROL)
             self._build(block_device)
         except BaseException:
             self.daemon.killed = True
@@ -113,12 +116,12 @@ class Disk:
     @property
     def socket(self) -> Path:
         """The unix socket of its NBD server."""
-        return self._folder / "nbd.sock"
+        return self._folder / NBD
 
     @property
     def uri(self) -> str:
         """It as NBD clients name it."""
-        return f"nbd+unix:///{self.EXPORT}?socket={self.socket}"
+        return f"nbd+unix:///{self.EXPORT}?socket={quote(str(self.socket))}"
 
     @property
     def size(self) -> int:
@@ -232,7 +235,7 @@ class Disk:
     @contextmanager
     def trace(self, device: str | None = None) -> "Iterator[Recording]":
         """Records what reaches `drive`, `media`, `volume`, or all of them; `drive/disk` is the drive below the plug that orders writes."""
-        with Control(self._folder / "control.sock") as control, Recording(control, device) as recording:
+        with Control(self._folder / CONTROL) as control, Recording(control, device) as recording:
             yield recording
 
     # The end.

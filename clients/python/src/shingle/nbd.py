@@ -3,13 +3,14 @@
 import errno
 import operator
 import os
-import socket
 import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
+
+from . import sockets
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -52,10 +53,8 @@ class Nbd:
         self._handle = 0
         self._closed: str | None = None
         self._lock = threading.Lock()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout)
+        self._socket = sockets.connect(path, timeout)
         try:
-            self._socket.connect(os.fspath(path))
             self._shake_hands()
         except BaseException:
             self._socket.close()
