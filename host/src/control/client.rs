@@ -13,6 +13,7 @@ use shingle_core::zone::Zone;
 
 use super::protocol::{Failure, Operation, ReportZones, ZoneInfo};
 use super::{ControlError, ErrorKind, VERSION};
+use crate::serve::listen::LongSocketPath;
 
 /// A connection to a daemon.
 pub struct ControlClient {
@@ -26,12 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl ControlClient {
     /// Connects to the control socket at `path`.
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
-        let failed = |error: std::io::Error| {
-            let message = format!(
-                "cannot reach a daemon at {}: {error}; start one with `shingle up STACK.toml`, or name its socket with --control",
-                path.display()
-            );
+        let unreachable = |why: &dyn Display, advice: &str| {
+            let message = format!("cannot reach a daemon at {}: {why}; {advice}", path.display());
             ControlError::new(ErrorKind::Stopped, message)
+        };
+        if let Some(long) = LongSocketPath::of(path) {
+            let name = path.file_name().unwrap_or_default().display();
+            return Err(unreachable(&long, &format!("change to its directory and use `--control {name}`")));
+        }
+        let failed = |error: std::io::Error| {
+            unreachable(&error, "start one with `shingle up STACK.toml`, or name its socket with --control")
         };
         let stream = UnixStream::connect(path).map_err(failed)?;
         stream

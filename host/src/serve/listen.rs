@@ -191,7 +191,10 @@ fn bind_tcp(address: SocketAddr) -> Result<Listener, Why> {
 }
 
 fn bind_unix(path: &Path) -> Result<Listener, Why> {
-    let name = SocketAddrUnix::new(path).map_err(|_| Why::LongPath)?;
+    if let Some(long) = LongSocketPath::of(path) {
+        return Err(Why::LongPath(long));
+    }
+    let name = SocketAddrUnix::new(path).map_err(|errno| Why::System(errno.into()))?;
     let socket = || -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -226,6 +229,30 @@ fn remove_stale(path: &Path) -> Result<(), Why> {
     }
 }
 
+/// Longest path of a unix socket, in bytes: `sun_path` has room for 108, the last of which is zero (unix(7)).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// A path that is too long for a unix socket.
+#[derive(Clone, Copy, Debug)]
+pub struct LongSocketPath {
+    bytes: usize,
+}
+
+impl LongSocketPath {
+    /// The error that any use of a socket at `path` ends with; `None` if the path is short enough.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let bytes = path.as_os_str().len();
+        (bytes > MAX_SOCKET_PATH).then_some(Self { bytes })
+    }
+}
+
+impl_display!(LongSocketPath, |self, f| write!(
+    f,
+    "the path has {} bytes, and that of a unix socket at most {MAX_SOCKET_PATH}",
+    self.bytes
+));
+
 /// Error of listening on an address.
 #[derive(Debug)]
 pub struct ListenError {
@@ -235,7 +262,7 @@ pub struct ListenError {
 
 #[derive(Debug)]
 enum Why {
-    LongPath,
+    LongPath(LongSocketPath),
     NoSocket,
     InUse,
     System(io::Error),
@@ -246,7 +273,7 @@ impl Why {
         match self {
             Why::InUse => true,
             Why::System(error) => error.kind() == io::ErrorKind::AddrInUse,
-            Why::LongPath | Why::NoSocket => false,
+            Why::LongPath(_) | Why::NoSocket => false,
         }
     }
 }
@@ -254,7 +281,9 @@ impl Why {
 impl ListenError {
     fn next_step(&self) -> &'static str {
         match &self.why {
-            Why::LongPath => "use a path of at most 107 bytes",
+            Why::LongPath(_) => {
+                "use a shorter path, or a relative one and start `shingle up` in the directory of the stack file"
+            }
             Why::NoSocket => "choose another path, or move the file away",
             Why::InUse => "stop that server first, or choose another path",
             Why::System(error) => match error.kind() {
@@ -271,7 +300,7 @@ impl ListenError {
 impl_error!(ListenError, |self, f| {
     write!(f, "cannot listen on {}: ", self.address)?;
     match &self.why {
-        Why::LongPath => write!(f, "the path is too long for a socket")?,
+        Why::LongPath(long) => write!(f, "{long}")?,
         Why::NoSocket => write!(f, "there is a file that is no socket")?,
         Why::InUse => write!(f, "another server listens there")?,
         Why::System(error) => write!(f, "{error}")?,
@@ -368,8 +397,14 @@ mod tests {
         let error = Listener::bind(&missing).unwrap_err().to_string();
         assert!(error.starts_with("cannot listen on unix:/nonexistent/dir/s: "), "{error}");
         assert!(error.ends_with("create its directory first"), "{error}");
-        let long = Address::Unix(format!("/tmp/{}", "x".repeat(200)).into());
-        assert!(Listener::bind(&long).unwrap_err().to_string().contains("at most 107 bytes"));
+        let long = |bytes: usize| Address::Unix(format!("/nonexistent/{}", "x".repeat(bytes - 13)).into());
+        let error = Listener::bind(&long(108)).unwrap_err().to_string();
+        assert!(
+            error.contains("xxx: the path has 108 bytes, and that of a unix socket at most 107; use a shorter"),
+            "{error}"
+        );
+        let error = Listener::bind(&long(107)).unwrap_err().to_string();
+        assert!(error.ends_with("create its directory first"), "{error}");
         let listener = Listener::bind(&"tcp:0".parse().unwrap()).unwrap();
         let error = Listener::bind(listener.address()).unwrap_err().to_string();
         assert!(error.ends_with("choose another port, or stop the server that has it"), "{error}");

@@ -170,6 +170,23 @@ fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
 }
 
 #[test]
+fn a_socket_path_that_is_too_long_is_shown_with_the_limit() {
+    let scratch = with_disk();
+    let long = format!("/nonexistent/{}.sock", "x".repeat(110));
+    let words = [long.as_str(), "the path has 128 bytes, and that of a unix socket at most 107"];
+    scratch.fails(
+        &format!("status --control {long}"),
+        1,
+        &[&words[..], &["change to its directory", ".sock`"]].concat(),
+    );
+    scratch.file(
+        "stack.toml",
+        &format!("[disk.d]\ntype = \"zoned-dir\"\npath = \"disk0\"\n[control]\nsocket = \"{long}\"\n"),
+    );
+    scratch.fails("up stack.toml", 1, &[&words[..], &["use a shorter path"]].concat());
+}
+
+#[test]
 fn zones_are_reached_through_the_daemon_by_name_and_by_directory() {
     let scratch = with_disk();
     write_some(&scratch);
