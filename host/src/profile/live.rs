@@ -26,6 +26,19 @@ impl Model {
         matches!(self, Self::Smr(_) | Self::Zns(_) | Self::Ssd(_) | Self::Ram(_))
     }
 
+    /// True if a power cut may lose writes that were acknowledged and not flushed, false if it loses none; `None` for models that
+    /// cannot run as a live drive.
+    #[must_use]
+    pub fn loses_unflushed_writes(&self) -> Option<bool> {
+        match self {
+            Self::Smr(config) => Some(config.cache.write_back),
+            Self::Zns(config) => Some(config.write_cache),
+            Self::Ssd(_) => Some(true),
+            Self::Ram(_) => Some(false),
+            Self::Link(..) | Self::Null(_) => None,
+        }
+    }
+
     /// Its name, as it stands behind `model =`.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -36,12 +36,13 @@ pub use paths::{BuiltPath, PathProfile, PathSet, Segment};
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The profiles that ship, by name.
-const SHIPPED: [(&str, &str); 11] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("smr-14tb", include_str!("../../profiles/smr-14tb.toml")),
     ("smr-15tb", include_str!("../../profiles/smr-15tb.toml")),
     ("smr-26tb", include_str!("../../profiles/smr-26tb.toml")),
     ("smr-30tb", include_str!("../../profiles/smr-30tb.toml")),
     ("zns-1tb", include_str!("../../profiles/zns-1tb.toml")),
+    ("zns-1tb-volatile", include_str!("../../profiles/zns-1tb-volatile.toml")),
     ("zns-1tb-512", include_str!("../../profiles/zns-1tb-512.toml")),
     ("zns-1tb-4k", include_str!("../../profiles/zns-1tb-4k.toml")),
     ("ssd-500gb", include_str!("../../profiles/ssd-500gb.toml")),

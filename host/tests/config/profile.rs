@@ -28,6 +28,26 @@ fn every_profile_that_ships_is_right_and_says_unit_or_source_of_every_number() {
 }
 
 #[test]
+fn a_profile_says_if_its_drive_has_a_volatile_write_cache() {
+    for name in Profile::names() {
+        let model = Profile::find(name).unwrap().model;
+        let cached = model.to_live(false).map(|drive| drive.unwrap().limits().write_cache);
+        assert_eq!(model.loses_unflushed_writes(), cached, "{name}");
+    }
+}
+
+#[test]
+fn zns_1tb_volatile_is_zns_1tb_with_a_volatile_write_cache() {
+    let [Model::Zns(volatile), Model::Zns(drive)] =
+        ["zns-1tb-volatile", "zns-1tb"].map(|name| Profile::find(name).unwrap().model)
+    else {
+        panic!("both are zoned SSDs")
+    };
+    assert!(volatile.write_cache && !drive.write_cache);
+    assert_eq!(shingle_drives::ZnsConfig { write_cache: false, ..volatile }, drive);
+}
+
+#[test]
 fn a_profile_can_be_copied_edited_and_given_by_its_path() {
     let path = std::env::temp_dir().join(format!("shingle-profile-{}.toml", std::process::id()));
     std::fs::write(&path, shipped("smr-30tb").replace("rpm = 7200", "rpm = 5400")).unwrap();

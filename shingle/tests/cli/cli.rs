@@ -170,6 +170,28 @@ fn a_daemon_says_when_it_is_ready_answers_and_stops_cleanly() {
 }
 
 #[test]
+fn profile_list_says_which_drives_lose_unflushed_writes() {
+    let scratch = Scratch::new();
+    let text = scratch.ok("profile list");
+    let row = |name: &str| text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap().to_owned();
+    for (name, words) in [
+        ("smr-14tb", "loses unflushed writes"),
+        ("zns-1tb", "keeps acknowledged writes"),
+        ("zns-1tb-volatile", "loses unflushed writes"),
+        ("ssd-500gb", "loses unflushed writes"),
+        ("ram", "keeps acknowledged writes"),
+        ("null", "-"),
+    ] {
+        assert!(row(name)[name.len()..].trim_start().starts_with(&format!("{words}  ")), "{text}");
+    }
+    let list = scratch.json("profile list --json");
+    let list = list["profiles"].as_array().unwrap();
+    let loses = |name: &str| &list.iter().find(|profile| profile["name"] == name).unwrap()["loses_unflushed_writes"];
+    let found = ["zns-1tb", "zns-1tb-volatile", "null"].map(loses);
+    assert_eq!(found, [&json!(false), &json!(true), &json!(null)]);
+}
+
+#[test]
 fn a_socket_path_that_is_too_long_is_shown_with_the_limit() {
     let scratch = with_disk();
     let long = format!("/nonexistent/{}.sock", "x".repeat(110));
