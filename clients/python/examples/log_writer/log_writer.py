@@ -47,6 +47,8 @@ class LogStore:
         self.drive = drive
         self.zones = [zone for zone in drive.zones() if zone.sequential]
         self.heads = [self._head(zone) for zone in self.zones]
+        for index in range(len(self.zones)):
+            self._fill_torn_block(index)
         # Of each key the zone and the place of its newest record.
         found = sorted(each for index in range(len(self.zones)) for each in self._scan(index))
         self.places: dict[bytes, tuple[int, int]] = {record.key: (index, at) for record, index, at in found}
@@ -85,6 +87,13 @@ class LogStore:
 
     def _head(self, zone: Zone) -> int:
         return zone.start + zone.capacity if zone.write_pointer is None else zone.write_pointer
+
+    def _fill_torn_block(self, index: int) -> None:
+        """A drive with smaller blocks may keep a part of a record. The next record begins at a whole block nevertheless."""
+        torn = (self.heads[index] - self.zones[index].start) % BLOCK
+        if torn:
+            self.drive.write(self.heads[index], bytes(BLOCK - torn))
+            self.heads[index] += BLOCK - torn
 
     def _scan(self, index: int) -> Iterator[tuple[Record, int, int]]:
         """The records of a zone, and where they are."""

@@ -50,6 +50,10 @@ def test_what_was_acknowledged_survives_with_a_new_seed(zoned_disk: MakeDisk, sh
     crash_loop(LogStore, zoned_disk(PROFILE, zones=8), shingle_seed)
 
 
+def test_what_was_acknowledged_survives_torn_records(zoned_disk: MakeDisk, shingle_seed: int) -> None:
+    crash_loop(LogStore, zoned_disk("zns-1tb-volatile", zones=8), shingle_seed)
+
+
 @pytest.mark.parametrize("make", [AcknowledgesEarly, ResetsEarly, TrustsItsPointers])
 def test_a_bug_is_found(zoned_disk: MakeDisk, make: type[LogStore]) -> None:
     for seed in SEEDS_FOR_BUGS:
