@@ -15,7 +15,8 @@ import pytest
 
 from shingle.pytest_plugin import seed_of
 
-SMALL = Path(__file__).parent.parent / "examples" / "small-zns.toml"
+PACKAGE = Path(__file__).parent.parent
+SMALL = PACKAGE / "examples" / "small-zns.toml"
 
 
 def module(pytester: pytest.Pytester, body: str) -> None:
@@ -138,6 +139,19 @@ def test_a_daemon_that_dies_in_a_test_is_seen_after_it(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*ended by itself with -9*"])
+
+
+@pytest.mark.parametrize("folder", [PACKAGE, PACKAGE.parent.parent], ids=["package", "repository"])
+def test_the_first_example_finds_a_missing_flush(pytester: pytest.Pytester, folder: Path) -> None:
+    readme = folder / "README.md"
+    if not readme.exists():
+        pytest.skip("the documents are not here")
+    example = next(block for block in re.findall(r"^```python\n(.*?)^```$", readme.read_text(), re.DOTALL | re.MULTILINE) if "zoned_disk" in block)
+    forgetful = re.sub(r"^ *nbd\.flush\(\).*\n", "", example, flags=re.MULTILINE)
+    assert forgetful != example
+    for source, outcome in ((example, {"passed": 1}), (forgetful, {"failed": 1})):
+        pytester.makepyfile(source)
+        pytester.runpytest_subprocess("--shingle-seed=1", "-p", "no:cacheprovider").assert_outcomes(**outcome)
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])

@@ -54,6 +54,16 @@ def test_what_was_acknowledged_survives_torn_records(zoned_disk: MakeDisk, shing
     crash_loop(LogStore, zoned_disk("zns-1tb-volatile", zones=8), shingle_seed)
 
 
+def test_the_default_drive_finds_an_early_acknowledgement(zoned_disk: MakeDisk) -> None:
+    for seed in SEEDS_FOR_BUGS:
+        with zoned_disk(zones=8, seed=seed) as disk:
+            try:
+                crash_loop(AcknowledgesEarly, disk, seed)
+            except Broken:
+                return
+    pytest.fail(f"no flush was missed in {len(SEEDS_FOR_BUGS)} seeds")
+
+
 @pytest.mark.parametrize("make", [AcknowledgesEarly, ResetsEarly, TrustsItsPointers])
 def test_a_bug_is_found(zoned_disk: MakeDisk, make: type[LogStore]) -> None:
     for seed in SEEDS_FOR_BUGS:

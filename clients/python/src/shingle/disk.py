@@ -27,6 +27,8 @@ SECTOR = 512
 VOLUME_ZONES = {"stl": 24, "zoned": 320}
 GOODBYE_S = 10.0
 BLOCK_DEVICE_DRIVER = Path("/dev/ublk-control")
+# A drive that loses unflushed writes at a power cut: one with capacitors hides a missing flush.
+DEFAULT_ZONED = "zns-1tb-volatile"
 # Sockets in the directory of a disk.
 NBD, CONTROL = "nbd.sock", "control.sock"
 
@@ -71,7 +73,7 @@ class Disk:
 
     def __init__(
         self,
-        profile: str = "zns-1tb",
+        profile: str = DEFAULT_ZONED,
         *,
         target: Target | None = None,
         zones: int | None = None,
@@ -177,7 +179,10 @@ class Disk:
     # What goes wrong.
 
     def cut_power(self) -> None:
-        """Takes the power: what is in flight fails, what was not durable may be gone, and nothing works until `power_on`."""
+        """Cuts the power: requests in flight fail, unflushed writes may be lost, and all requests fail until `power_on`.
+
+        A drive with capacitors, such as `zns-1tb`, keeps acknowledged writes. `shingle profile list` says which drives do.
+        """
         self.control.power_cut("drive")
 
     def power_on(self) -> None:
@@ -330,7 +335,7 @@ class Faults:
 
 
 def zoned_disk(
-    profile: str = "zns-1tb",
+    profile: str = DEFAULT_ZONED,
     *,
     zones: int | None = None,
     size: int | None = None,
@@ -341,7 +346,7 @@ def zoned_disk(
     policy: str | None = None,
     block_device: bool | None = None,
 ) -> Disk:
-    """A drive of a profile, with its zones."""
+    """Makes a zoned drive. That of the default profile loses unflushed writes at a power cut; `shingle profile list` shows which drives do."""
     return Disk(
         profile, zones=zones, size=size, max_open=max_open, max_active=max_active, memory=memory, seed=seed, policy=policy,
         block_device=block_device,
