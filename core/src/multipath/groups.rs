@@ -5,12 +5,13 @@
 
 use core::ops::Range;
 
-use super::policy::{Access, Done, History, Io, PathView, Policy, PolicyKind};
+use super::policy::{Access, Done, History, Io, PathView, Policy, PolicyKind, PolicyOptions};
 use crate::prelude::*;
 
 /// Paths that stand behind each other, with a policy.
 pub struct Group {
     kind: PolicyKind,
+    options: PolicyOptions,
     policy: Box<dyn Policy>,
     /// The numbers of its paths; the last group has all the rest.
     first: usize,
@@ -24,7 +25,8 @@ impl Group {
     /// As many paths as there are numbers, which are what they carry ([`PathView::throughput`]); `policy` is of this kind.
     #[must_use]
     pub fn new(kind: PolicyKind, policy: Box<dyn Policy>, throughputs: Vec<u32>) -> Self {
-        Self { kind, policy, first: 0, end: usize::MAX, throughputs, is_bypassed: false }
+        let options = PolicyOptions::default();
+        Self { kind, options, policy, first: 0, end: usize::MAX, throughputs, is_bypassed: false }
     }
 
     /// Kind of its policy.
@@ -74,7 +76,14 @@ impl Groups {
     /// One group of all paths, alike.
     #[must_use]
     pub fn one(kind: PolicyKind) -> Self {
-        Self::new(Vec::from([Group::new(kind, kind.build(), Vec::new())]), 0)
+        Self::one_with(kind, PolicyOptions::default())
+    }
+
+    /// One group of all paths, alike, whose policy has these options.
+    #[must_use]
+    pub fn one_with(kind: PolicyKind, options: PolicyOptions) -> Self {
+        let group = Group::new(kind, kind.build_with(&options), Vec::new());
+        Self::new(Vec::from([Group { options, ..group }]), 0)
     }
 
     /// All of them.
@@ -123,9 +132,16 @@ impl Groups {
         self.all[0].kind
     }
 
-    /// Has each group go on with another policy, which knows nothing yet.
-    pub(super) fn set_policy(&mut self, kind: PolicyKind) {
-        self.all.iter_mut().for_each(|group| (group.kind, group.policy) = (kind, kind.build()));
+    /// Options of the first group's policy.
+    pub(super) fn options(&self) -> PolicyOptions {
+        self.all[0].options
+    }
+
+    /// Switches each group to another policy, which knows nothing yet.
+    pub(super) fn set_policy(&mut self, kind: PolicyKind, options: PolicyOptions) {
+        for group in &mut self.all {
+            (group.kind, group.options, group.policy) = (kind, options, kind.build_with(&options));
+        }
     }
 
     /// The path for an I/O, to be sent there at once; `None` if all are unusable.

@@ -28,7 +28,7 @@ use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, IoClass, PathView, PolicyKind};
+use super::policy::{Access, Done, Io, IoClass, PathView, PolicyKind, PolicyOptions};
 use super::power::Losses;
 use super::unsettled::Unsettled;
 use crate::block::{
@@ -216,6 +216,12 @@ impl Head {
         self.policy.kind()
     }
 
+    /// Options of the policy.
+    #[must_use]
+    pub fn policy_options(&self) -> PolicyOptions {
+        self.policy.options()
+    }
+
     /// What a path has done.
     #[must_use]
     pub fn path(&self, path: usize) -> Option<PathCounters> {
@@ -248,9 +254,9 @@ impl Head {
         self.counters
     }
 
-    /// Goes on with another policy, which knows nothing yet but what is under way.
-    pub fn set_policy(&mut self, kind: PolicyKind) {
-        self.policy.set_policy(kind);
+    /// Switches to a policy with these options, which knows nothing yet but what is in flight. [`PolicyOptions::check`] has accepted them.
+    pub fn set_policy(&mut self, kind: PolicyKind, options: PolicyOptions) {
+        self.policy.set_policy(kind, options);
     }
 
     /// Paths take I/O now that did not, or the other way round.

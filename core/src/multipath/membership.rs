@@ -77,7 +77,7 @@ impl Head {
         } else {
             (self.paths[number], self.views[number]) = (path, view);
             // What it knows of this number is about another path.
-            self.set_policy(self.policy());
+            self.set_policy(self.policy(), self.policy_options());
         }
         self.below.push(config.device);
         self.time_change(number, cx);

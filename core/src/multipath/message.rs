@@ -1,7 +1,7 @@
 //! What an operator can tell a head in words.
 
 use super::head::Head;
-use super::policy::PolicyKind;
+use super::policy::{PolicyKind, PolicyOptions};
 use crate::block::{AnaState, Cx, MessageError};
 use crate::prelude::*;
 
@@ -12,13 +12,17 @@ impl Head {
             ["reinstate_path", path] => self.put_in(self.number_of(path)?, cx),
             ["remove_path", path] => self.remove_path(self.number_of(path)?, cx),
             ["accept_losses"] => self.accept_losses(),
-            ["policy", name] => self.set_policy(named("policy", name, &PolicyKind::ALL, PolicyKind::name)?),
+            ["policy", name, options @ ..] => {
+                let kind = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
+                self.set_policy(kind, options_of(kind, options)?);
+            }
             ["state", path, name] => {
                 let state = named("state", name, &AnaState::ALL, AnaState::name)?;
                 self.set_state(self.number_of(path)?, state, cx);
             }
             _ => {
-                let usage = "write `fail_path N`, `reinstate_path N`, `remove_path N`, `policy NAME`, `state N NAME` or \
+                let usage = "write `fail_path N`, `reinstate_path N`, `remove_path N`, `policy NAME [decay PERCENT] [window US] \
+                             [low-water SAMPLES]`, `state N NAME` or \
                              `accept_losses`";
                 return Err(MessageError(usage.into()));
             }
@@ -35,6 +39,17 @@ impl Head {
             MessageError(format!("there is no path {word}: those that are there are {there}"))
         })
     }
+}
+
+/// Options of a policy out of the words behind its name.
+fn options_of(kind: PolicyKind, words: &[&str]) -> Result<PolicyOptions, MessageError> {
+    let options = PolicyOptions::of_words(words).map_err(|word| {
+        MessageError(format!(
+            "`{word}` is no option of a policy: write `decay PERCENT`, `window US`, `low-water SAMPLES`"
+        ))
+    })?;
+    options.check(kind).map_err(|error| MessageError(error.to_string()))?;
+    Ok(options)
 }
 
 /// What has this name; it has to be the whole.

@@ -27,7 +27,7 @@ pub use retry::{Disposition, Rules};
 
 pub use crate::block::AnaState;
 pub use policy::{
-    Access, Adaptive, Done, ExpectedDelay, HistoricalServiceTime, HistoricalServiceTimeOptions, History, Io, IoClass,
-    Latency, LatencyOptions, Node, Numa, PathView, Pending, Policy, PolicyKind, QueueDepth, QueueLength, RoundRobin,
-    ServiceTime, TurnByTurn,
+    Access, Adaptive, AdaptiveOptions, Done, ExpectedDelay, HistoricalServiceTime, HistoricalServiceTimeOptions,
+    History, Io, IoClass, Latency, LatencyOptions, Node, Numa, PathView, Pending, Policy, PolicyKind, PolicyOptions,
+    PolicyOptionsError, QueueDepth, QueueLength, RoundRobin, ServiceTime, TurnByTurn,
 };

@@ -2,7 +2,8 @@
 
 use shingle_core::block::{DeviceId, Limits, Op, Silence, Stack, StackError, Status};
 use shingle_core::dm::Table;
-use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PathHealth, PolicyKind};
+use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, PolicyOptions};
+use shingle_core::time::Duration;
 
 use Op::{Read, ReportZones, Write, ZoneAppend};
 
@@ -414,4 +415,36 @@ fn a_path_that_is_gone_announces_nothing() {
     assert_eq!(states(&desk), [AnaState::Optimized]);
     desk.submit(Write, 8, 8);
     assert_eq!(desk.on(1).len(), 1);
+}
+
+#[test]
+fn options_of_a_policy_outlive_a_change_of_paths() {
+    let mut desk = Desk::by(PolicyKind::Numa, &disk(), &[Silence::AtOnce; 2], options());
+    desk.tell("policy latency decay 10 window 5000 low-water 3");
+    let given = PolicyOptions { decay: Some(10), window: Some(Duration::from_micros(5_000)), low_water: Some(3) };
+    assert_eq!((desk.head().policy(), desk.head().policy_options()), (PolicyKind::Latency, given));
+    desk.tell("remove_path 0");
+    desk.add(&disk(), Silence::AtOnce).unwrap();
+    assert_eq!((desk.head().policy(), desk.head().policy_options()), (PolicyKind::Latency, given));
+    desk.tell("policy latency");
+    assert_eq!(desk.head().policy_options(), PolicyOptions::default(), "what is not said is the default");
+}
+
+#[test]
+fn a_message_with_a_wrong_option_changes_nothing() {
+    let mut desk = Desk::by(PolicyKind::Numa, &disk(), &[Silence::AtOnce; 2], options());
+    for (words, expected) in [
+        ("policy latency decay 101", "allowed: 0 to 100 %"),
+        ("policy latency window 99", "allowed: 100 us to 1 h"),
+        ("policy adaptive low-water 0", "allowed: 1 to 1000000"),
+        ("policy queue-depth decay 5", "policy `queue-depth` has no option `decay`"),
+        ("policy latency decay", "`decay` is no option"),
+        ("policy latency decay x", "`x` is no option"),
+        ("policy latency dcay 5", "`dcay` is no option"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let error = desk.stack.message(desk.head, &words).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(desk.head().policy(), PolicyKind::Numa);
+    }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use shingle_core::multipath::{
-    Access, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency, LatencyOptions, Node,
-    PathView, Policy, PolicyKind,
+    Access, Adaptive, AdaptiveOptions, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency,
+    LatencyOptions, Node, PathView, Policy, PolicyKind, PolicyOptions,
 };
 use shingle_core::time::{Duration, Instant};
 
@@ -226,6 +226,87 @@ fn adaptive_gives_shares_by_latency_in_runs_after_fifteen_seconds() {
     assert_eq!(taken.iter().filter(|path| **path == 0).count(), 112, "56 to 7: more than a second is no sample");
     assert_eq!(taken.windows(2).filter(|pair| pair[0] != pair[1]).count(), 3, "{taken:?}");
     assert_eq!(policy.choose(&all, &Io { class: IoClass::Write, ..io(later) }), Some(0), "of writes nothing is known");
+}
+
+/// The path that `policy` takes when the first window after these samples of the first path is over; the second has 150 us in each window.
+fn after_a_window(kind: PolicyKind, options: PolicyOptions, window: u64, samples: &[u64]) -> Option<usize> {
+    let mut policy = kind.build_with(&options);
+    let all = paths(&[Optimized; 2]);
+    policy.choose(&all, &io(us(0)));
+    samples.iter().for_each(|took| end(&mut *policy, 0, us(0), us(*took)));
+    (0..20).for_each(|_| end(&mut *policy, 1, us(0), us(150)));
+    policy.choose(&all, &io(us(window - 1)));
+    policy.choose(&all, &io(us(window)))
+}
+
+#[test]
+fn a_window_of_latency_is_as_long_as_its_option() {
+    let options = PolicyOptions { window: Some(Duration::from_micros(500)), ..PolicyOptions::default() };
+    assert_eq!(after_a_window(PolicyKind::Latency, options, 500, &[300, 300]), Some(1));
+    assert_eq!(after_a_window(PolicyKind::Latency, PolicyOptions::default(), 500, &[300, 300]), Some(0), "2 ms");
+}
+
+#[test]
+fn a_window_with_samples_below_the_low_water_does_not_count() {
+    let options = PolicyOptions { low_water: Some(3), ..PolicyOptions::default() };
+    assert_eq!(after_a_window(PolicyKind::Latency, options, 2000, &[300, 300]), Some(0));
+    assert_eq!(after_a_window(PolicyKind::Latency, options, 2000, &[300, 300, 300]), Some(1));
+}
+
+#[test]
+fn options_that_are_left_out_are_those_of_the_publications() {
+    let none = PolicyOptions::default();
+    assert_eq!(LatencyOptions::from(&none), LatencyOptions::default());
+    assert_eq!(AdaptiveOptions::from(&none), AdaptiveOptions::default());
+    let options = PolicyOptions { decay: Some(30), window: Some(Duration(7_000_000)), low_water: Some(4) };
+    assert_eq!(LatencyOptions::from(&options), LatencyOptions { window: Duration(7_000_000), low_water: 4, decay: 30 });
+    let adaptive = AdaptiveOptions { window: Duration(7_000_000), low_water: 4, kept: 300 };
+    assert_eq!(AdaptiveOptions::from(&options), adaptive);
+}
+
+/// The runs that the first of two paths gets of `adaptive` after two windows of 10 ms: 100 us and then 700, and always 100 on the other.
+fn run_after_a_change(options: AdaptiveOptions, samples: usize) -> usize {
+    let mut policy = Adaptive::new(AdaptiveOptions { window: Duration::from_millis(10), ..options });
+    let all = paths(&[Optimized; 2]);
+    for (window, took) in [(0, 100), (1, 700)] {
+        let at = us(10_000 * window);
+        policy.choose(&all, &io(at));
+        (0..samples).for_each(|_| end(&mut policy, 0, at, us(10_000 * window + took)));
+        (0..samples).for_each(|_| end(&mut policy, 1, at, us(10_000 * window + 100)));
+    }
+    // The runs that were given out in the first window end before the new ones begin.
+    let taken: Vec<_> = (0..256).map(|_| policy.choose(&all, &io(us(20_000))).expect("a path")).collect();
+    let runs: Vec<_> = taken.chunk_by(|a, b| a == b).filter(|run| run[0] == 0).map(<[usize]>::len).collect();
+    runs[1]
+}
+
+#[test]
+fn adaptive_keeps_as_much_of_an_old_latency_as_its_decay() {
+    let run = |kept| run_after_a_change(AdaptiveOptions { kept, ..AdaptiveOptions::default() }, 1);
+    assert_eq!(run(0), 7, "700 us to 100");
+    assert_eq!(run(875), 23, "175 us to 100");
+    assert!(run(990) > run(875));
+    let options = AdaptiveOptions { kept: 0, low_water: 2, ..AdaptiveOptions::default() };
+    assert_eq!((run_after_a_change(options, 1), run_after_a_change(options, 2)), (1, 7), "one sample is too few");
+}
+
+#[test]
+fn options_out_of_range_name_themselves_range_and_unit() {
+    let said = |kind: PolicyKind, options: PolicyOptions| options.check(kind).map_err(|error| error.to_string());
+    let none = PolicyOptions::default();
+    PolicyKind::ALL.iter().for_each(|kind| assert_eq!(said(*kind, none), Ok(())));
+    let decay = |percent| PolicyOptions { decay: Some(percent), ..none };
+    assert_eq!(said(PolicyKind::Latency, decay(100)), Ok(()));
+    assert_eq!(said(PolicyKind::Latency, decay(101)), Err("`decay` is 101 %, allowed: 0 to 100 %".into()));
+    assert_eq!(said(PolicyKind::Adaptive, decay(100)), Err("`decay` is 100 %, allowed: 0 to 99 %".into()));
+    let window = |ns| PolicyOptions { window: Some(Duration(ns)), ..none };
+    assert_eq!(said(PolicyKind::Latency, window(100_000)), Ok(()));
+    assert_eq!(said(PolicyKind::Latency, window(1_500)), Err("`window` is 1.5 us, allowed: 100 us to 1 h".into()));
+    assert!(said(PolicyKind::Adaptive, window(3_600_000_000_001)).is_err());
+    let low_water = PolicyOptions { low_water: Some(0), ..none };
+    assert_eq!(said(PolicyKind::Latency, low_water), Err("`low-water` is 0 samples, allowed: 1 to 1000000".into()));
+    let other = "policy `queue-depth` has no option `decay`; `latency` and `adaptive` have it";
+    assert_eq!(said(PolicyKind::QueueDepth, decay(50)), Err(other.into()));
 }
 
 #[test]

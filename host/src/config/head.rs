@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use shingle_core::block::{Limits, Stack};
-use shingle_core::multipath::{AnaState, Head, HeadError, HeadOptions, MOST_PATHS, PathConfig, PolicyKind};
+use shingle_core::multipath::{
+    AnaState, Groups, Head, HeadError, HeadOptions, MOST_PATHS, PathConfig, PolicyKind, PolicyOptions,
+};
 use shingle_core::plug::PlugOptions;
 use shingle_core::time::Duration;
 
@@ -24,6 +26,8 @@ pub struct HeadPlan {
     pub paths: Vec<PathPlan>,
     /// Policy of the stack file, if it has one.
     given_policy: Option<PolicyKind>,
+    /// Options of the policy.
+    pub policy_options: PolicyOptions,
     /// How it works otherwise.
     pub options: HeadOptions,
     /// The place of the list.
@@ -51,6 +55,7 @@ impl HeadPlan {
     pub(super) fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let paths = fields.items("paths", read_path);
         let policy = fields.word("policy", &PolicyKind::ALL.map(|kind| (kind.name(), kind)));
+        let policy_options = read_policy_options(fields, policy.as_ref().map_or(POLICY, |at| at.value));
         let mut options = HeadOptions::default();
         time_or_never(fields, "no-path-timeout", (0, 24 * HOUR), &mut options.no_path_timeout);
         time_or_never(fields, "silence-timeout", (1_000, 24 * HOUR), &mut options.silence_timeout);
@@ -69,7 +74,7 @@ impl HeadPlan {
             fields.error(Diagnostic::at(place, title).label(format!("a disk has 1 to {MOST_PATHS}")));
             return None;
         }
-        Some(Self { paths, given_policy: policy.map(|at| at.value), options, place })
+        Some(Self { paths, given_policy: policy.map(|at| at.value), policy_options, options, place })
     }
 
     /// Policy of the head, by the kind of each path. Warns of one that alternates between zoned block devices.
@@ -118,6 +123,24 @@ impl HeadPlan {
     }
 }
 
+/// Reads and checks the options of a policy.
+fn read_policy_options(fields: &mut Fields<'_>, policy: PolicyKind) -> PolicyOptions {
+    let decay = fields.count("decay").map(|at| at.value);
+    let window = fields.duration("window").map(|at| nanos(at.value));
+    let low_water = fields.count("low-water").map(|at| at.value);
+    let options = PolicyOptions { decay, window, low_water };
+    if let Err(error) = options.check(policy) {
+        let key = error.option();
+        let place = fields.place_of(key).unwrap_or_else(|| fields.place());
+        fields.error(Diagnostic::at(place, format!("`{key}` of a policy of paths is wrong")).label(error.to_string()));
+    }
+    options
+}
+
+fn nanos(time: std::time::Duration) -> Duration {
+    Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
 fn read_path(item: Item<'_>) -> Option<PathPlan> {
     let mut fields = match item {
         Item::Name(device) => return Some(PathPlan { device, state: AnaState::Optimized }),
@@ -152,7 +175,7 @@ fn bounded(
     at: At<std::time::Duration>,
     (least, most): (u64, u64),
 ) -> Option<Duration> {
-    let whole = at.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let whole = at.map(|time| nanos(time).as_nanos());
     let ms = whole.clone().map(|ns| ns.div_ceil(1_000_000));
     let mistake = ms.outside(key, least..=most, "ms");
     let is_right = mistake.is_none();
@@ -262,7 +285,8 @@ pub(super) fn add_head(
         paths.push((config, stack.limits(id).clone()));
     }
     let paths: Vec<(PathConfig, &Limits)> = paths.iter().map(|(config, limits)| (config.clone(), limits)).collect();
-    let head = Head::new(&paths, plan.policy(|path| devices.kind_of(path)), plan.options.clone());
+    let groups = Groups::one_with(plan.policy(|path| devices.kind_of(path)), plan.policy_options);
+    let head = Head::grouped(&paths, groups, plan.options.clone());
     let head = head.map_err(|error| Box::new(plan.blame(name, &error)))?;
     let head = stack.add(Box::new(head)).map_err(|error| fail(&error))?;
     let plug = add_plug(stack, head, PlugOptions::for_device(stack.limits(head))).map_err(|error| fail(&error))?;
@@ -279,7 +303,8 @@ mod tests {
     fn zoned_block_devices_stay_with_one_path_by_default() {
         let path = |name: &str| PathPlan { device: At { value: name.into(), span: 0..0 }, state: AnaState::Optimized };
         let paths = ["left", "right"].map(path).into();
-        let plan = HeadPlan { paths, given_policy: None, options: HeadOptions::default(), place: 0..0 };
+        let (options, policy_options) = (HeadOptions::default(), PolicyOptions::default());
+        let plan = HeadPlan { paths, given_policy: None, policy_options, options, place: 0..0 };
         assert_eq!(plan.policy(|_| Some("file")), PolicyKind::ExpectedDelay);
         assert_eq!(plan.policy(|_| Some("zoned-blk")), PolicyKind::Numa);
         let plan = HeadPlan { given_policy: Some(PolicyKind::RoundRobin), ..plan };

@@ -1,10 +1,15 @@
 //! Devices with several paths to one disk: what can be seen of them, and what an operator can do.
 
 use shingle_core::block::Cx;
-use shingle_core::multipath::{Access, AnaState, Head, PathHealth, PathReport, PolicyKind};
+use shingle_core::multipath::{
+    Access, AdaptiveOptions, AnaState, Head, LatencyOptions, PathHealth, PathReport, PolicyKind, PolicyOptions,
+};
+use shingle_core::time::Duration;
 
 use super::names::unknown_device;
-use super::protocol::{AddPath, HeadStatus, Heads, ListPaths, OnePath, PathStatus, SetPathPolicy, SetPathState};
+use super::protocol::{
+    AddPath, HeadStatus, Heads, ListPaths, OnePath, PathPolicyOptions, PathStatus, SetPathPolicy, SetPathState,
+};
 use super::{ControlError, ErrorKind, bad};
 use crate::config::{add_path, nearest, remove_path};
 use crate::daemon_state::{DaemonState, ShardInfo};
@@ -47,8 +52,11 @@ pub(super) fn set_state(daemon: &DaemonState, request: SetPathState) -> Result<H
 /// `path.policy`.
 pub(super) fn set_policy(daemon: &DaemonState, request: &SetPathPolicy) -> Result<HeadStatus, ControlError> {
     let kind = named("policy", &request.policy, &PolicyKind::ALL, PolicyKind::name)?;
+    let SetPathPolicy { decay_percent: decay, window_ns, low_water, .. } = *request;
+    let options = PolicyOptions { decay, window: window_ns.map(Duration::from_nanos), low_water };
+    options.check(kind).map_err(|error| bad(error.to_string()))?;
     change(daemon, &request.device, move |shard, named| {
-        shard.stack.with_device(named.leaf, |head: &mut Head, _| head.set_policy(kind));
+        shard.stack.with_device(named.leaf, |head: &mut Head, _| head.set_policy(kind, options));
         Ok(())
     })
 }
@@ -179,6 +187,7 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
     Some(HeadStatus {
         device: named.name.clone(),
         policy: head.policy().name().into(),
+        options: options_of(head.policy(), &head.policy_options()),
         waiting: head.waiting(),
         waited: counters.waited,
         without_path: counters.without_path,
@@ -187,6 +196,23 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
         unsettled: counters.unsettled,
         paths: head.paths().map(|path| show(shard, &path, all)).collect(),
     })
+}
+
+/// Options of a policy with the defaults of those that were not given; `None` if it has none.
+fn options_of(policy: PolicyKind, given: &PolicyOptions) -> Option<PathPolicyOptions> {
+    match policy {
+        PolicyKind::Latency => {
+            let LatencyOptions { decay, window, low_water } = given.into();
+            let (decay_percent, window_ns) = (decay.into(), window.as_nanos());
+            Some(PathPolicyOptions { decay_percent, window_ns, low_water: low_water.into() })
+        }
+        PolicyKind::Adaptive => {
+            let AdaptiveOptions { kept, window, low_water } = given.into();
+            let (decay_percent, window_ns) = (f64::from(kept) / 10.0, window.as_nanos());
+            Some(PathPolicyOptions { decay_percent, window_ns, low_water })
+        }
+        _ => None,
+    }
 }
 
 /// A path of a device that has sent `all`.

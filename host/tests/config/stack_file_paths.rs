@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use shingle_core::multipath::{AnaState, PolicyKind};
+use shingle_core::multipath::{AnaState, PolicyKind, PolicyOptions};
 use shingle_core::time::Duration;
 use shingle_host::config::{HeadPlan, MadeOf, Plan, Source};
 
@@ -96,6 +96,34 @@ fn wrong_values_of_paths_show_their_line_and_what_is_right() {
     for (lines, expected) in cases {
         assert_says(&with(&format!("[device.m]\n{lines}\n")), expected);
     }
+}
+
+#[test]
+fn options_of_latency_and_adaptive_are_read() {
+    for policy in ["latency", "adaptive"] {
+        let keys = format!("policy = \"{policy}\"\ndecay = 10\nwindow = \"500us\"\nlow-water = 8\n");
+        let plan = parse(&with(&format!("[device.m]\npaths = [\"p0\"]\n{keys}"))).unwrap();
+        let window = Some(Duration::from_micros(500));
+        assert_eq!(head(&plan).policy_options, PolicyOptions { decay: Some(10), window, low_water: Some(8) });
+    }
+    let plan = parse(&with("[device.m]\npaths = [\"p0\"]\npolicy = \"latency\"\n")).unwrap();
+    assert_eq!(head(&plan).policy_options, PolicyOptions::default());
+}
+
+#[test]
+fn wrong_options_of_a_policy_show_their_range_and_unit() {
+    let cases: [(&str, &[&str]); 6] = [
+        ("policy = \"latency\"\ndecay = 101", &["toml:11:9", "`decay` of a policy", "is 101 %, allowed: 0 to 100 %"]),
+        ("policy = \"adaptive\"\ndecay = 100", &["toml:11:9", "allowed: 0 to 99 %"]),
+        ("policy = \"latency\"\nwindow = \"99us\"", &["toml:11:10", "is 99 us, allowed: 100 us to 1 h"]),
+        ("policy = \"latency\"\nwindow = 5", &["toml:11:10", "write a string in quotes"]),
+        ("policy = \"latency\"\nlow-water = 0", &["toml:11:13", "is 0 samples, allowed: 1 to 1000000"]),
+        ("policy = \"numa\"\nwindow = \"1ms\"", &["toml:11:10", "policy `numa` has no option `window`"]),
+    ];
+    for (lines, expected) in cases {
+        assert_says(&with(&format!("[device.m]\npaths = [\"p0\"]\n{lines}\n")), expected);
+    }
+    assert_says(&with("[device.m]\npaths = [\"p0\"]\ndecay = 5\n"), &["policy `expected-delay` has no option `decay`"]);
 }
 
 #[test]

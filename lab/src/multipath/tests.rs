@@ -25,7 +25,7 @@ fn run(set: &PathSet, load: &Load, contender: Contender) -> Outcome {
 
 fn all() -> Vec<Contender> {
     let policies = PolicyKind::ALL.map(Contender::Policy);
-    [Contender::Oracle, Contender::LatencyKeeping(10)].into_iter().chain(policies).collect()
+    [Contender::Oracle, Contender::LATENCY_DECAY_10].into_iter().chain(policies).collect()
 }
 
 /// Two quiet paths: the second has this much more on the way there.

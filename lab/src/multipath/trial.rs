@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use shingle_core::block::{DeviceId, Stack};
-use shingle_core::multipath::{
-    AnaState, Group, Groups, Head, HeadOptions, Latency, LatencyOptions, Node, PathConfig, PolicyKind,
-};
+use shingle_core::multipath::{AnaState, Groups, Head, HeadOptions, Node, PathConfig, PolicyKind, PolicyOptions};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_host::latency::Histogram;
@@ -24,18 +22,28 @@ pub enum Contender {
     Oracle,
     /// A policy as it is if nobody says otherwise.
     Policy(PolicyKind),
-    /// The policy `latency` that keeps so many percent over an idle window.
-    LatencyKeeping(u8),
+    /// A policy with these options.
+    With(PolicyKind, PolicyOptions),
 }
 
 impl Contender {
+    /// The policy `latency` that keeps a tenth over an idle window: the second one of the publication.
+    pub const LATENCY_DECAY_10: Self =
+        Self::With(PolicyKind::Latency, PolicyOptions { decay: Some(10), window: None, low_water: None });
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Oracle => "oracle".into(),
             Self::Policy(kind) => kind.name().into(),
-            Self::LatencyKeeping(percent) => format!("latency, decay {percent}"),
+            Self::With(kind, PolicyOptions { decay, window, low_water }) => {
+                let decay = decay.map(|percent| format!(", decay {percent}"));
+                let window = window.map(|window| format!(", window {} us", window.as_nanos() as f64 / 1e3));
+                let low_water = low_water.map(|samples| format!(", low-water {samples}"));
+                let options: String = [decay, window, low_water].into_iter().flatten().collect();
+                format!("{}{options}", kind.name())
+            }
         }
     }
 }
@@ -175,10 +183,7 @@ fn choose_with(
     let all: Vec<_> = all.collect();
     let groups = match contender {
         Contender::Policy(kind) => Groups::one(kind),
-        Contender::LatencyKeeping(decay) => {
-            let policy = Latency::new(LatencyOptions { decay, ..LatencyOptions::default() });
-            Groups::new(vec![Group::new(PolicyKind::Latency, Box::new(policy), Vec::new())], 0)
-        }
+        Contender::With(kind, options) => Groups::one_with(kind, options),
         Contender::Oracle => unreachable!("it has no head"),
     };
     let head = Head::grouped(&all, groups, options);

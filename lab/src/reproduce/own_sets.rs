@@ -1,5 +1,6 @@
 //! Paths of a user, in the place of those of a publication.
 
+use shingle_core::multipath::PolicyOptions;
 use shingle_core::time::Duration;
 
 use crate::multipath::Load;
@@ -11,6 +12,8 @@ pub struct OwnSets {
     pub sets: Vec<String>,
     /// The load.
     pub load: Load,
+    /// Options with which `latency` and `adaptive` are tried beside their defaults.
+    pub policy_options: PolicyOptions,
 }
 
 impl OwnSets {
@@ -18,6 +21,7 @@ impl OwnSets {
     #[must_use]
     pub fn new(sets: Vec<String>, load: Load, seconds: u32) -> Self {
         let length = Duration::from_millis(u64::from(seconds) * 1000);
-        Self { sets, load: Load { ramp: Duration::ZERO, length, ..load } }
+        let policy_options = PolicyOptions::default();
+        Self { sets, load: Load { ramp: Duration::ZERO, length, ..load }, policy_options }
     }
 }

@@ -20,6 +20,7 @@ mod output;
 #[cfg(feature = "lab")]
 mod own_paths;
 mod path;
+mod policy_options;
 mod power;
 mod profile;
 mod reload;

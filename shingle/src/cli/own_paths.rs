@@ -1,7 +1,9 @@
 //! Options of `shingle reproduce latency`: a user's own sets of paths, and what is sent over them.
 
 use clap::Args;
-use shingle_host::config::parse_size;
+use shingle_core::multipath::{PolicyKind, PolicyOptions, PolicyOptionsError};
+use shingle_core::time::Duration;
+use shingle_host::config::{parse_duration, parse_size};
 use shingle_lab::multipath::{Arrival, Load};
 use shingle_lab::reproduce::OwnSets;
 
@@ -29,6 +31,15 @@ pub struct OwnPaths {
     /// With --paths: heads on each host that do not see each other, as threads have them [default: 1]
     #[arg(long, value_name = "N", requires = "paths", value_parser = clap::value_parser!(u32).range(1..=8))]
     submitters: Option<u32>,
+    /// With --paths: try latency and adaptive with this decay too, the percentage of an old latency that is kept, 0 to 100
+    #[arg(long, value_name = "PERCENT", requires = "paths")]
+    decay: Option<u32>,
+    /// With --paths: try latency and adaptive with this window too, the time over which samples are gathered, 100us to 1h
+    #[arg(long, value_name = "TIME", requires = "paths", value_parser = parse_duration)]
+    window: Option<std::time::Duration>,
+    /// With --paths: try latency and adaptive with this low-water mark too, the samples that a window must have to count, 1 to 1000000
+    #[arg(long, value_name = "SAMPLES", requires = "paths")]
+    low_water: Option<u32>,
     /// With --paths: virtual time [default: 30]
     #[arg(long, value_name = "N", requires = "paths", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
@@ -40,13 +51,27 @@ impl OwnPaths {
         !self.paths.is_empty()
     }
 
+    /// Options of `latency` and `adaptive`.
+    ///
+    /// # Errors
+    /// If one is out of the range of `latency`, which takes all that `adaptive` takes.
+    fn policy_options(&self) -> Result<PolicyOptions, PolicyOptionsError> {
+        let window = self.window.map(|time| Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+        let options = PolicyOptions { decay: self.decay, window, low_water: self.low_water };
+        options.check(PolicyKind::Latency).map(|()| options)
+    }
+
     /// The sets with the load, if there are any.
-    pub fn sets(&self) -> Option<OwnSets> {
+    ///
+    /// # Errors
+    /// If an option of a policy is out of range.
+    pub fn sets(&self) -> Result<Option<OwnSets>, PolicyOptionsError> {
         let arrival = self.rate.map_or(Arrival::Closed(self.jobs.unwrap_or(16)), Arrival::Open);
         let load = Load::closed(1, self.reads.unwrap_or(70), self.block.unwrap_or(4096));
         let load = Load { arrival, submitters: self.submitters.unwrap_or(1), ..load };
         let sets = OwnSets::new(self.paths.clone(), load, self.seconds.unwrap_or(30));
-        self.is_asked_for().then_some(sets)
+        let sets = OwnSets { policy_options: self.policy_options()?, ..sets };
+        Ok(self.is_asked_for().then_some(sets))
     }
 }
 

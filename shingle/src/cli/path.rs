@@ -7,6 +7,7 @@ use shingle_host::control::protocol::{
     SetPathState,
 };
 
+use super::policy_options::PolicyOptionArgs;
 use super::remote::AskArgs;
 use super::{CliError, output, words};
 
@@ -91,6 +92,8 @@ struct PolicyArgs {
     #[arg(value_parser = words::path_policy())]
     policy: String,
     #[command(flatten)]
+    options: PolicyOptionArgs,
+    #[command(flatten)]
     ask: AskArgs,
 }
 
@@ -109,8 +112,11 @@ pub fn run(args: &PathArgs) -> Result<(), CliError> {
             change(ask, &AddPath { device, path, state })
         }
         PathCommand::Remove(args) => change(&args.ask, &RemovePath(args.path())),
-        PathCommand::Policy(PolicyArgs { device, policy, ask }) => {
-            change(ask, &SetPathPolicy { device: device.clone(), policy: policy.clone() })
+        PathCommand::Policy(PolicyArgs { device, policy, options, ask }) => {
+            let (device, policy, window) = (device.clone(), policy.clone(), options.window);
+            let window_ns = window.map(|window| u64::try_from(window.as_nanos()).unwrap_or(u64::MAX));
+            let (decay_percent, low_water) = (options.decay, options.low_water);
+            change(ask, &SetPathPolicy { device, policy, decay_percent, window_ns, low_water })
         }
     }
 }

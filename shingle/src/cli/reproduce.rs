@@ -88,7 +88,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), CliError> {
         Some(path) => saved(path, publication)?,
         None => {
             output::remark_build_profile();
-            let (only, minutes, paths) = (args.only.clone(), args.minutes, args.own.sets());
+            let paths = args.own.sets().map_err(|error| CliError::Usage(error.to_string()))?;
+            let (only, minutes) = (args.only.clone(), args.minutes);
             let (quick, seed, times, profile) = (args.quick, args.seed, args.times, args.profile.clone());
             measure(&Options { publication, only, quick, seed, minutes, times, paths, profile })?
         }

@@ -234,6 +234,32 @@ fn states_and_policies_are_changed_live_and_shown() {
 }
 
 #[test]
+fn options_of_a_policy_are_set_live_and_by_reload() {
+    let scratch = Scratch::with_stack(STACK);
+    let daemon = scratch.up();
+    let options = || scratch.json("path list m --json")["devices"][0]["options"].clone();
+    assert_eq!(options(), Value::Null, "queue-depth has none");
+    scratch.ok("path policy m latency");
+    let default = serde_json::json!({"decay_percent": 50.0, "window_ns": 2_000_000, "low_water": 2});
+    assert_eq!(options(), default);
+    scratch.ok("path policy m latency --decay 10 --window 500us --low-water 8");
+    assert_eq!(options(), serde_json::json!({"decay_percent": 10.0, "window_ns": 500_000, "low_water": 8}));
+    scratch.fails("path policy m latency --decay 101", 1, &["`decay` is 101 %, allowed: 0 to 100 %"]);
+    scratch.fails("path policy m latency --window 10us", 1, &["`window` is 10 us, allowed: 100 us to 1 h"]);
+    scratch.fails("path policy m adaptive --low-water 0", 1, &["`low-water` is 0 samples, allowed: 1 to 1000000"]);
+    scratch.fails("path policy m numa --decay 5", 1, &["policy `numa` has no option `decay`"]);
+    assert_eq!(options()["low_water"], 8, "a mistake changes nothing");
+    scratch.ok("path policy m adaptive");
+    let default = serde_json::json!({"decay_percent": 87.5, "window_ns": 15_000_000_000_u64, "low_water": 1});
+    assert_eq!(options(), default);
+    let policy = "policy = \"latency\"\ndecay = 20\nwindow = \"1ms\"\nlow-water = 5";
+    scratch.file("stack.toml", &STACK.replace("policy = \"queue-depth\"", policy));
+    scratch.ok("reload");
+    assert_eq!(options(), serde_json::json!({"decay_percent": 20.0, "window_ns": 1_000_000, "low_water": 5}));
+    daemon.stop();
+}
+
+#[test]
 fn what_cannot_be_done_to_paths_says_why_and_what_can() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();

@@ -358,6 +358,11 @@ fn paths_of_a_user_are_tried_under_a_load_of_theirs() {
     assert!(oracle["paths"][0]["sent"].as_u64().unwrap() > 100);
     let open = ok(&words.replace("--jobs 2", "--rate 1000 --reads 100 --block 8KiB --submitters 2"));
     assert!(open.contains("1000 a second, 8 KiB reads, 2 submitters"));
+    let tuned = ok(&format!("{words} --decay 30 --window 500us"));
+    assert!(tuned.contains("latency, decay 30, window 500 us") && tuned.contains("adaptive, decay 30, window 500 us"));
+    let refused = shingle(&format!("{words} --window 10us")).output().unwrap();
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("`window` is 10 us, allowed: 100 us to 1 h"), "{said}");
 }
 
 #[test]

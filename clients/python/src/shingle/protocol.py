@@ -46,6 +46,18 @@ class DriveStatus(TypedDict):
     directory_bytes: NotRequired[int | None]
 
 
+class PathPolicyOptions(TypedDict):
+    """Options of the policies `latency` and `adaptive`, as they are in use."""
+
+    # Percentage of an old latency that `latency` keeps over a window with too few samples, and `adaptive` at the end
+    # of each.
+    decay_percent: float
+    # Time over which samples are gathered.
+    window_ns: int
+    # Samples that a window must have to count.
+    low_water: int
+
+
 class PathStatus(TypedDict):
     """A path."""
 
@@ -84,6 +96,8 @@ class HeadStatus(TypedDict):
     device: str
     # How one of the paths is chosen.
     policy: str
+    # Options of the policy; `null` if it has none.
+    options: NotRequired[PathPolicyOptions | None]
     # I/O that is on no path now: it waits for one, or until it is safe to send it again.
     waiting: int
     # I/O that has had to wait for a path.
@@ -742,9 +756,9 @@ class Operations(ABC):
         """`path.remove`: Removes a path. It gets nothing new, and is free when what is under way on it has ended or gone elsewhere; until then it is `leaving`."""
         return cast(HeadStatus, self.request("path.remove", {"device": device, "path": path}))
 
-    def path_policy(self, device: str, policy: str) -> HeadStatus:
+    def path_policy(self, device: str, policy: str, *, decay_percent: int | None = None, window_ns: int | None = None, low_water: int | None = None) -> HeadStatus:
         """`path.policy`: Has paths chosen by another policy, which begins without knowledge."""
-        return cast(HeadStatus, self.request("path.policy", {"device": device, "policy": policy}))
+        return cast(HeadStatus, self.request("path.policy", {"device": device, "policy": policy, "decay_percent": decay_percent, "window_ns": window_ns, "low_water": low_water}))
 
     def power_status(self, *, device: str | None = None) -> Drives:
         """`power.status`: Shows whether simulated drives have power, and how late they are."""

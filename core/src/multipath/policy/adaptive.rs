@@ -1,17 +1,44 @@
 //! `adaptive`: shares by latency, renewed every fifteen seconds.
 
-use super::{Access, Done, Io, IoClass, PathView, Policy};
+use super::{Access, Done, Io, IoClass, PathView, Policy, PolicyOptions};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
-/// How long samples are gathered.
-const PERIOD: Duration = Duration::from_millis(15_000);
 /// What took longer is no sample.
 const LONGEST: Duration = Duration::from_millis(1_000);
 /// All shares together.
 const SHARES: u128 = 64;
-/// A mean counts for one part of so many.
-const SMOOTHING: u64 = 8;
+/// Parts of a whole in which what is kept is stated.
+const WHOLE: u64 = 1_000;
+
+/// Options of the policy `adaptive`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveOptions {
+    /// Time over which samples are gathered before shares are renewed; not zero.
+    pub window: Duration,
+    /// Samples that a window must have to change the latency of a path; 0 is the same as 1.
+    pub low_water: u64,
+    /// Share of the old latency that is kept when a window ends, in thousandths; up to 1,000.
+    pub kept: u16,
+}
+
+impl Default for AdaptiveOptions {
+    /// The publication's: a mean of fifteen seconds counts for an eighth.
+    fn default() -> Self {
+        Self { window: Duration::from_millis(15_000), low_water: 1, kept: 875 }
+    }
+}
+
+impl From<&PolicyOptions> for AdaptiveOptions {
+    fn from(options: &PolicyOptions) -> Self {
+        let default = Self::default();
+        Self {
+            window: options.window.unwrap_or(default.window),
+            low_water: options.low_water.map_or(default.low_water, u64::from),
+            kept: options.decay.map_or(default.kept, |decay| decay.min(100) as u16 * 10),
+        }
+    }
+}
 
 /// What is known of a path, for one node and class of I/O.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,18 +64,26 @@ struct Group {
 /// others paths that are not optimized get nothing while one is.
 #[derive(Debug, Default)]
 pub struct Adaptive {
+    options: AdaptiveOptions,
     nodes: Vec<[Group; IoClass::COUNT]>,
     period_end: Option<Instant>,
 }
 
 impl Adaptive {
+    /// A policy that knows nothing yet.
+    #[must_use]
+    pub fn new(options: AdaptiveOptions) -> Self {
+        let (window, kept) = (options.window.max(Duration(1)), options.kept.min(WHOLE as u16));
+        Self { options: AdaptiveOptions { window, kept, low_water: options.low_water.max(1) }, ..Self::default() }
+    }
+
     fn roll(&mut self, now: Instant) {
-        let end = *self.period_end.get_or_insert(now + PERIOD);
+        let end = *self.period_end.get_or_insert(now + self.options.window);
         if now < end {
             return;
         }
-        self.nodes.iter_mut().flatten().for_each(Group::end_period);
-        self.period_end = Some(now + PERIOD);
+        self.nodes.iter_mut().flatten().for_each(|group| group.end_period(&self.options));
+        self.period_end = Some(now + self.options.window);
     }
 
     fn group(&mut self, io: &Io, paths: usize) -> &mut Group {
@@ -65,11 +100,13 @@ impl Adaptive {
 }
 
 impl Group {
-    fn end_period(&mut self) {
+    fn end_period(&mut self, options: &AdaptiveOptions) {
+        let kept = u64::from(options.kept);
         for cell in &mut self.cells {
-            if let Some(mean) = cell.sum.checked_div(cell.samples) {
+            if cell.samples >= options.low_water {
+                let mean = cell.sum / cell.samples;
                 let old = if cell.smoothed == 0 { mean } else { cell.smoothed };
-                cell.smoothed = (((SMOOTHING - 1) * old + mean) / SMOOTHING).max(1);
+                cell.smoothed = ((kept * old + (WHOLE - kept) * mean) / WHOLE).max(1);
             }
             (cell.sum, cell.samples) = (0, 0);
         }

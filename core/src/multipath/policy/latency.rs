@@ -1,6 +1,6 @@
 //! `latency`: the path with the least latency in the last window.
 
-use super::{Access, Done, Io, PathView, Policy, cheapest};
+use super::{Access, Done, Io, PathView, Policy, PolicyOptions, cheapest};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
@@ -19,6 +19,17 @@ impl Default for LatencyOptions {
     /// The publication's, for disks that do not turn.
     fn default() -> Self {
         Self { window: Duration::from_millis(2), low_water: 2, decay: 50 }
+    }
+}
+
+impl From<&PolicyOptions> for LatencyOptions {
+    fn from(options: &PolicyOptions) -> Self {
+        let default = Self::default();
+        Self {
+            window: options.window.unwrap_or(default.window),
+            low_water: options.low_water.unwrap_or(default.low_water),
+            decay: options.decay.map_or(default.decay, |decay| decay.min(100) as u8),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod expected_delay;
 mod historical;
 mod latency;
 mod numa;
+mod options;
 mod queue_depth;
 mod queue_length;
 mod round_robin;
@@ -19,11 +20,12 @@ mod service_time;
 mod turn_by_turn;
 mod turns;
 
-pub use adaptive::Adaptive;
+pub use adaptive::{Adaptive, AdaptiveOptions};
 pub use expected_delay::ExpectedDelay;
 pub use historical::{HistoricalServiceTime, HistoricalServiceTimeOptions, History};
 pub use latency::{Latency, LatencyOptions};
 pub use numa::Numa;
+pub use options::{PolicyOptions, PolicyOptionsError};
 pub use queue_depth::QueueDepth;
 pub use queue_length::QueueLength;
 pub use round_robin::RoundRobin;
@@ -237,12 +239,18 @@ impl PolicyKind {
     /// A policy of this kind that knows nothing yet, with what it does if nobody says otherwise.
     #[must_use]
     pub fn build(self) -> Box<dyn Policy> {
+        self.build_with(&PolicyOptions::default())
+    }
+
+    /// The same with options, of which a policy that has none takes no notice: [`PolicyOptions::check`] refuses them.
+    #[must_use]
+    pub fn build_with(self, options: &PolicyOptions) -> Box<dyn Policy> {
         match self {
             Self::Numa => Box::new(Numa::default()),
             Self::RoundRobin => Box::new(RoundRobin::default()),
             Self::QueueDepth => Box::new(QueueDepth),
-            Self::Latency => Box::new(Latency::new(LatencyOptions::default())),
-            Self::Adaptive => Box::new(Adaptive::default()),
+            Self::Latency => Box::new(Latency::new(options.into())),
+            Self::Adaptive => Box::new(Adaptive::new(options.into())),
             Self::TurnByTurn => Box::new(TurnByTurn::default()),
             Self::QueueLength => Box::new(QueueLength::default()),
             Self::ServiceTime => Box::new(ServiceTime::default()),

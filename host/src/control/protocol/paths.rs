@@ -17,6 +17,8 @@ pub struct HeadStatus {
     pub device: String,
     /// How one of the paths is chosen.
     pub policy: String,
+    /// Options of the policy; `null` if it has none.
+    pub options: Option<PathPolicyOptions>,
     /// I/O that is on no path now: it waits for one, or until it is safe to send it again.
     pub waiting: usize,
     /// I/O that has had to wait for a path.
@@ -31,6 +33,17 @@ pub struct HeadStatus {
     pub unsettled: u64,
     /// Its paths.
     pub paths: Vec<PathStatus>,
+}
+
+/// Options of the policies `latency` and `adaptive`, as they are in use.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PathPolicyOptions {
+    /// Percentage of an old latency that `latency` keeps over a window with too few samples, and `adaptive` at the end of each.
+    pub decay_percent: f64,
+    /// Time over which samples are gathered.
+    pub window_ns: u64,
+    /// Samples that a window must have to count.
+    pub low_water: u64,
 }
 
 /// A path.

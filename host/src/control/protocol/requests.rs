@@ -187,6 +187,12 @@ requests! {
         pub device: String,
         /// The policy.
         pub policy: String,
+        /// Percentage of an old latency that `latency` and `adaptive` keep; the default of the policy if left out.
+        pub decay_percent: Option<u32>,
+        /// Time over which `latency` and `adaptive` gather samples; the default of the policy if left out.
+        pub window_ns: Option<u64>,
+        /// Samples that a window of `latency` or `adaptive` must have to count; the default of the policy if left out.
+        pub low_water: Option<u32>,
     }
 
     /// Shows whether simulated drives have power, and how late they are.

@@ -122,24 +122,24 @@ impl Compare<'_> {
         if keys.is_empty() {
             return Vec::new();
         }
-        let verbs = match (before.is_some_and(is_table), is_table(&device.made_of)) {
-            (true, true) => [("table", Verb::Swap), ("knobs", Verb::Set)],
-            (false, false) => [("paths", Verb::Change), ("policy", Verb::Set)],
+        let verbs: [(&[&str], Verb); 2] = match (before.is_some_and(is_table), is_table(&device.made_of)) {
+            (true, true) => [(&["table"], Verb::Swap), (&["knobs"], Verb::Set)],
+            (false, false) => [(&["paths"], Verb::Change), (&["policy", "decay", "window", "low-water"], Verb::Set)],
             _ => {
                 let why =
                     "a device with a table has no paths, and one with paths no table: give the new one another name";
                 return vec![Change::after_a_restart(Part::Device, name, why)];
             }
         };
-        let rest: Vec<String> =
-            keys.iter().filter(|key| verbs.iter().all(|(of, _)| of != key)).map(|key| format!("`{key}`")).collect();
+        let is_told = |key: &&String| verbs.iter().any(|(of, _)| of.contains(&key.as_str()));
+        let rest: Vec<String> = keys.iter().filter(|key| !is_told(key)).map(|key| format!("`{key}`")).collect();
         if !rest.is_empty() {
             let why = format!("{} of a device that is there stays as it is", rest.join(", "));
             return vec![Change::after_a_restart(Part::Device, name, why)];
         }
         verbs
             .into_iter()
-            .filter(|(key, _)| keys.contains(*key))
+            .filter(|(of, _)| of.iter().any(|key| keys.contains(*key)))
             .map(|(_, verb)| Change::new(Part::Device, name, verb))
             .collect()
     }
@@ -259,6 +259,9 @@ unix = \"nbd.sock\"
         assert_eq!(told(&base, &more), ["add device y", "change device p"]);
         assert_eq!(told(&more, &base), ["change device p", "remove device y"]);
         assert_eq!(told(&base, &paths("policy = \"round-robin\"\n")), ["set device p"]);
+        let options = paths("policy = \"latency\"\ndecay = 10\nwindow = \"5ms\"\nlow-water = 4\n");
+        assert_eq!(told(&base, &options), ["set device p"]);
+        assert_eq!(told(&options, &options.replace("decay = 10\n", "")), ["set device p"]);
         assert_eq!(told(&base, &paths("probe = \"1s\"\n")), ["change device p !"]);
         assert_eq!(told(&base, BASE), ["remove device p", "remove device x"]);
         assert_eq!(

@@ -1,5 +1,8 @@
 //! Devices that a stack file has, has otherwise, or has no more.
 
+use shingle_core::multipath::PolicyOptions;
+use shingle_core::time::Duration;
+
 use super::{PATIENCE, Reloader, find, mistake};
 use crate::config::{DevicePlan, MadeOf, TablePlan, add_device};
 use crate::control::protocol::{Clear, Drain, Load, Message, Remove, SetPathPolicy};
@@ -53,8 +56,10 @@ impl Reloader<'_> {
             MadeOf::Paths(head) => {
                 let disks = &self.wanted.disks;
                 let kind_of = |path: &str| disks.iter().find(|disk| disk.name == path).map(|disk| disk.kind.name);
-                let policy = head.policy(kind_of).name().into();
-                let policy = SetPathPolicy { device: name.to_owned(), policy };
+                let PolicyOptions { decay: decay_percent, window, low_water } = head.policy_options;
+                let (device, policy) = (name.to_owned(), head.policy(kind_of).name().into());
+                let window_ns = window.map(Duration::as_nanos);
+                let policy = SetPathPolicy { device, policy, decay_percent, window_ns, low_water };
                 paths::set_policy(self.daemon, &policy).map(drop)
             }
         }

@@ -23,7 +23,7 @@ mod text;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-use shingle_core::multipath::PolicyKind;
+use shingle_core::multipath::{PolicyKind, PolicyOptions};
 use shingle_host::profile::PathSet;
 
 use super::ProfileFacts;
@@ -92,15 +92,22 @@ enum Piece {
     Set(DrawnSet),
 }
 
-/// Everyone who is tried: the oracle, ours, the others. A policy with other options than usual stands behind that.
-fn contenders() -> Vec<Contender> {
+/// Every contender: the oracle, our policy, the others. A policy with other options than usual, those of the user too, stands behind that.
+fn contenders(given: PolicyOptions) -> Vec<Contender> {
     let with_variants = |kind: PolicyKind| {
-        let variant = (kind == PolicyKind::Latency).then_some(Contender::LatencyKeeping(10));
-        [Some(Contender::Policy(kind)), variant].into_iter().flatten()
+        let published = (kind == PolicyKind::Latency).then_some(Contender::LATENCY_DECAY_10);
+        let has_given = given != PolicyOptions::default() && given.check(kind).is_ok();
+        let own = has_given.then_some(Contender::With(kind, given)).filter(|own| Some(*own) != published);
+        [Some(Contender::Policy(kind)), published, own].into_iter().flatten()
     };
     let (ours, others): (Vec<_>, Vec<_>) = PolicyKind::ALL.into_iter().partition(|kind| kind.name() == OURS);
     let policies = ours.into_iter().chain(others).flat_map(with_variants);
     std::iter::once(Contender::Oracle).chain(policies).collect()
+}
+
+/// The contenders of a run.
+fn contenders_of(options: &Options) -> Vec<Contender> {
+    contenders(options.paths.as_ref().map_or_else(PolicyOptions::default, |own| own.policy_options))
 }
 
 /// Runs what `options` ask for: a world for each contender in each scene, on all cores.
@@ -115,7 +122,7 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &mut dyn Watch) -> Resul
     let (scenes, numbers) = filtered(scenes, options)?;
     let mut works: Vec<Work<'_>> = Vec::new();
     for scene in &scenes {
-        works.extend(contenders().into_iter().map(|contender| Work::Scene(scene, Some(contender))));
+        works.extend(contenders_of(options).into_iter().map(|contender| Work::Scene(scene, Some(contender))));
         works.extend(scene.alone.map(|_| Work::Scene(scene, None)));
     }
     works.extend(numbers.map(Work::Drawn));
@@ -160,7 +167,7 @@ fn run_drawn(number: u64, options: &Options, stop: &AtomicBool) -> Result<Option
     }
     let trial = Trial { set: &drawn.set, load: &drawn.load, seed: number ^ (options.seed << 32), samples: 1 };
     let mut found = Vec::new();
-    for contender in contenders() {
+    for contender in contenders_of(options) {
         let Some(outcome) = trial.run_unless(contender, stop)? else { return Ok(None) };
         found.push(Found::new(&outcome));
     }
@@ -177,12 +184,12 @@ fn report(options: &Options, scenes: &[Scene], found: Vec<Piece>) -> Report {
     }
     let mut rows = rows.into_iter();
     let outcome = |scene: &Scene| {
-        let count = contenders().len() + usize::from(scene.alone.is_some());
+        let count = contenders_of(options).len() + usize::from(scene.alone.is_some());
         SceneOutcome::new(scene, rows.by_ref().take(count).collect())
     };
     let mut profiles: Vec<ProfileFacts> = scenes.iter().map(|scene| facts(&scene.set)).collect();
     profiles.dedup();
-    let policies = contenders().into_iter().map(Contender::name).collect();
+    let policies = contenders_of(options).into_iter().map(Contender::name).collect();
     Report {
         seed: options.seed,
         quick: options.quick,
@@ -266,7 +273,7 @@ mod tests {
         let run = || {
             let mut steps = Steps(0, 0);
             let report = run(&options("TCP-30ms / open"), &AtomicBool::new(false), &mut steps).unwrap();
-            let contenders = contenders().len() as u64 + 1;
+            let contenders = contenders(PolicyOptions::default()).len() as u64 + 1;
             assert_eq!((steps.0, steps.1), (contenders, contenders), "and the good path alone");
             report
         };
@@ -291,10 +298,29 @@ mod tests {
 
     #[test]
     fn everyone_is_tried_and_the_policy_with_other_options_stands_behind_itself() {
-        let names: Vec<String> = contenders().into_iter().map(Contender::name).collect();
+        let names: Vec<String> = contenders(PolicyOptions::default()).into_iter().map(Contender::name).collect();
         assert_eq!(names[..2], [ORACLE, OURS]);
         let place = |name: &str| names.iter().position(|known| known == name).unwrap();
         assert_eq!(place(DECAY_10), place("latency") + 1);
         assert_eq!(names.len(), PolicyKind::ALL.len() + 2);
+    }
+
+    #[test]
+    fn options_of_a_user_are_tried_beside_the_defaults() {
+        let names = |options| contenders(options).into_iter().map(Contender::name).collect::<Vec<_>>();
+        let usual = names(PolicyOptions::default());
+        let options = PolicyOptions {
+            decay: Some(30),
+            window: Some(shingle_core::time::Duration::from_micros(500)),
+            low_water: Some(3),
+        };
+        let own: Vec<String> = names(options).into_iter().filter(|name| !usual.contains(name)).collect();
+        let words = "decay 30, window 500 us, low-water 3";
+        assert_eq!(own, [format!("latency, {words}"), format!("adaptive, {words}")]);
+        let all = names(PolicyOptions { decay: Some(100), ..PolicyOptions::default() });
+        assert!(
+            all.contains(&"latency, decay 100".to_owned()) && all.len() == usual.len() + 1,
+            "adaptive takes 99 at most"
+        );
     }
 }
