@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use super::policy::{Access, Done, History, Io, PathView, Policy, PolicyKind, PolicyOptions};
+use super::policy::{Access, Done, History, Io, PathView, PathWindow, Policy, PolicyKind, PolicyOptions};
 use crate::prelude::*;
 
 /// Paths that stand behind each other, with a policy.
@@ -192,6 +192,12 @@ impl Groups {
     pub(super) fn ended(&mut self, path: usize, io: &Io, done: Done) {
         let group = self.all.iter_mut().find(|group| path < group.end);
         group.into_iter().for_each(|group| group.policy.ended(path - group.first, io, done));
+    }
+
+    /// As [`Policy::windows`].
+    pub(super) fn windows(&self, path: usize, visit: &mut dyn FnMut(PathWindow)) {
+        let group = self.all.iter().find(|group| path < group.end);
+        group.into_iter().for_each(|group| group.policy.windows(path - group.first, visit));
     }
 
     /// As [`Policy::failed`].

@@ -28,7 +28,7 @@ use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, IoClass, PathView, PolicyKind, PolicyOptions};
+use super::policy::{Access, Done, Io, IoClass, PathView, PathWindow, PolicyKind, PolicyOptions};
 use super::power::Losses;
 use super::unsettled::Unsettled;
 use crate::block::{
@@ -220,6 +220,14 @@ impl Head {
     #[must_use]
     pub fn policy_options(&self) -> PolicyOptions {
         self.policy.options()
+    }
+
+    /// Measurements of a path by the policy, by node and kind of I/O; none of a policy that does not measure in windows.
+    #[must_use]
+    pub fn windows(&self, path: usize) -> Vec<PathWindow> {
+        let mut windows = Vec::new();
+        self.policy.windows(path, &mut |window| windows.push(window));
+        windows
     }
 
     /// What a path has done.

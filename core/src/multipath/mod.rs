@@ -28,6 +28,6 @@ pub use retry::{Disposition, Rules};
 pub use crate::block::AnaState;
 pub use policy::{
     Access, Adaptive, AdaptiveOptions, Done, ExpectedDelay, HistoricalServiceTime, HistoricalServiceTimeOptions,
-    History, Io, IoClass, Latency, LatencyOptions, Node, Numa, PathView, Pending, Policy, PolicyKind, PolicyOptions,
-    PolicyOptionsError, QueueDepth, QueueLength, RoundRobin, ServiceTime, TurnByTurn,
+    History, Io, IoClass, Latency, LatencyOptions, Node, Numa, PathView, PathWindow, Pending, Policy, PolicyKind,
+    PolicyOptions, PolicyOptionsError, QueueDepth, QueueLength, RoundRobin, ServiceTime, TurnByTurn,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shingle_core::multipath::{
     Access, Adaptive, AdaptiveOptions, Done, HistoricalServiceTime, HistoricalServiceTimeOptions, Io, IoClass, Latency,
-    LatencyOptions, Node, PathView, Policy, PolicyKind, PolicyOptions,
+    LatencyOptions, Node, PathView, PathWindow, Policy, PolicyKind, PolicyOptions,
 };
 use shingle_core::time::{Duration, Instant};
 
@@ -262,6 +262,56 @@ fn options_that_are_left_out_are_those_of_the_publications() {
     assert_eq!(LatencyOptions::from(&options), LatencyOptions { window: Duration(7_000_000), low_water: 4, decay: 30 });
     let adaptive = AdaptiveOptions { window: Duration(7_000_000), low_water: 4, kept: 300 };
     assert_eq!(AdaptiveOptions::from(&options), adaptive);
+}
+
+/// All windows that a policy has of a path.
+fn windows(policy: &dyn Policy, path: usize) -> Vec<(u8, Option<IoClass>, u64, u64, Option<u32>)> {
+    let mut all = Vec::new();
+    policy.windows(path, &mut |PathWindow { node, class, latency, samples, weight }| {
+        all.push((node.0, class, latency.0 / 1000, samples, weight));
+    });
+    all
+}
+
+#[test]
+fn windows_of_latency_are_apart_by_node_reads_and_writes() {
+    let mut policy = PolicyKind::Latency.build();
+    let all = paths(&[Optimized; 2]);
+    policy.choose(&all, &io(us(0)));
+    let mut end = |node, class, took: u64| {
+        let io = Io { node: Node(node), class, ..io(us(0)) };
+        policy.ended(0, &io, Done { at: us(took), is_ok: true });
+    };
+    let (read, write) = (IoClass::Read, IoClass::Write);
+    for (node, class, took) in
+        [(0, read, 100), (0, read, 200), (0, write, 400), (0, write, 500), (1, read, 700), (1, read, 900)]
+    {
+        end(node, class, took);
+    }
+    policy.choose(&all, &io(us(2_000)));
+    let (read, write) = (Some(IoClass::Read), Some(IoClass::Write));
+    let of_node_0 = [(0, None, 300, 4, None), (0, read, 150, 2, None), (0, write, 450, 2, None)];
+    let of_node_1 = [(1, None, 800, 2, None), (1, read, 800, 2, None)];
+    assert_eq!(windows(&*policy, 0), [&of_node_0[..], &of_node_1[..]].concat());
+    assert_eq!(windows(&*policy, 1), [(0, None, 0, 0, None)], "nothing was sent there");
+    policy.choose(&all, &io(us(4_000)));
+    assert_eq!(windows(&*policy, 0)[0], (0, None, 150, 0, None), "a window without samples keeps half");
+}
+
+#[test]
+fn windows_of_adaptive_have_weights_for_reads_and_writes() {
+    let mut policy = PolicyKind::Adaptive.build();
+    let all = paths(&[Optimized; 2]);
+    policy.choose(&all, &io(us(0)));
+    for (path, class, took) in [(0, IoClass::Read, 100), (1, IoClass::Read, 300), (0, IoClass::Write, 50)] {
+        policy.ended(path, &Io { class, ..io(us(0)) }, Done { at: us(took), is_ok: true });
+    }
+    assert_eq!(windows(&*policy, 0), [], "the first window has not ended");
+    policy.choose(&all, &io(us(15_000_000)));
+    let (read, write) = (Some(IoClass::Read), Some(IoClass::Write));
+    assert_eq!(windows(&*policy, 0), [(0, read, 100, 1, Some(48)), (0, write, 50, 1, Some(64))]);
+    assert_eq!(windows(&*policy, 1), [(0, read, 300, 1, Some(15))]);
+    assert_eq!(windows(&*PolicyKind::QueueDepth.build(), 0), [], "others do not measure in windows");
 }
 
 /// The runs that the first of two paths gets of `adaptive` after two windows of 10 ms: 100 us and then 700, and always 100 on the other.

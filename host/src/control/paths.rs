@@ -2,13 +2,15 @@
 
 use shingle_core::block::Cx;
 use shingle_core::multipath::{
-    Access, AdaptiveOptions, AnaState, Head, LatencyOptions, PathHealth, PathReport, PolicyKind, PolicyOptions,
+    Access, AdaptiveOptions, AnaState, Head, IoClass, LatencyOptions, PathHealth, PathReport, PathWindow, PolicyKind,
+    PolicyOptions,
 };
 use shingle_core::time::Duration;
 
 use super::names::unknown_device;
 use super::protocol::{
-    AddPath, HeadStatus, Heads, ListPaths, OnePath, PathPolicyOptions, PathStatus, SetPathPolicy, SetPathState,
+    AddPath, HeadStatus, Heads, ListPaths, OnePath, PathPolicyOptions, PathStatus, PathWindowStatus, SetPathPolicy,
+    SetPathState,
 };
 use super::{ControlError, ErrorKind, bad};
 use crate::config::{add_path, nearest, remove_path};
@@ -194,7 +196,7 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
         uncertain_appends: counters.uncertain_appends,
         doubled_appends: counters.doubled_appends,
         unsettled: counters.unsettled,
-        paths: head.paths().map(|path| show(shard, &path, all)).collect(),
+        paths: head.paths().map(|path| show(shard, head, (&path, all))).collect(),
     })
 }
 
@@ -216,7 +218,7 @@ fn options_of(policy: PolicyKind, given: &PolicyOptions) -> Option<PathPolicyOpt
 }
 
 /// A path of a device that has sent `all`.
-fn show(shard: &Shard, path: &PathReport, all: u64) -> PathStatus {
+fn show(shard: &Shard, head: &Head, (path, all): (&PathReport, u64)) -> PathStatus {
     let counters = path.counters;
     PathStatus {
         path: shard.devices.label(path.device),
@@ -232,5 +234,16 @@ fn show(shard: &Shard, path: &PathReport, all: u64) -> PathStatus {
         errors: counters.errors,
         failures: counters.failures,
         probes: counters.probes,
+        windows: head.windows(path.number).iter().map(show_window).collect(),
+    }
+}
+
+fn show_window(window: &PathWindow) -> PathWindowStatus {
+    PathWindowStatus {
+        node: window.node.0,
+        kind: window.class.map_or("all", IoClass::name).into(),
+        latency_ns: window.latency.as_nanos(),
+        samples: window.samples,
+        weight: window.weight,
     }
 }

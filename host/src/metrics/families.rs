@@ -58,6 +58,7 @@ use Kind::{Counter, Gauge, Histogram};
 const DEVICE: &[&str] = &["device"];
 const OF_OP: &[&str] = &["device", "op"];
 const PATH: &[&str] = &["device", "path"];
+const WINDOW: &[&str] = &["device", "path", "node", "kind"];
 const EXPORT: &[&str] = &["export"];
 
 /// Those that are not figures of targets.
@@ -102,6 +103,9 @@ const OWN: &[Family] = &[
     family("path_retries", Counter, PATH, "Bios that a path got again"),
     family("path_errors", Counter, PATH, "Errors of the disk that came over a path"),
     family("path_failures", Counter, PATH, "Times that a path failed"),
+    family("path_window_latency_seconds", Gauge, WINDOW, "Latency of a path at the end of the last window of `latency` or `adaptive`, by NUMA node of the shard and kind of I/O"),
+    family("path_window_samples", Gauge, WINDOW, "Samples of that window"),
+    family("path_weight", Gauge, WINDOW, "I/Os in a row that `adaptive` gives to a path"),
     family("drive_power", Gauge, DEVICE, "1 while a simulated drive has power, 0 while it has none"),
     family("drive_power_cuts", Counter, DEVICE, "Times that it has lost it"),
     family("drive_memory_bytes", Gauge, DEVICE, "Memory that its data takes"),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use shingle_core::block::{Counters, DeviceId, Figure, Op, Stack, Status};
 use shingle_core::device::NullDevice;
 use shingle_core::mapper::TargetFigures;
-use shingle_core::multipath::{Access, Head, PathHealth, PathReport};
+use shingle_core::multipath::{Access, Head, IoClass, PathHealth, PathReport, PathWindow};
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneNo, ZonedDisk};
@@ -165,7 +165,10 @@ impl Snapshot {
             let of = if several { format!("{name}/{line}") } else { name.to_owned() };
             figures.iter().for_each(|(figure, value)| self.add_figure(&of, (*target, *figure), *value));
         }
-        device.paths.iter().for_each(|(path, report)| self.add_path(name, path, report));
+        for (path, report, windows) in &device.paths {
+            self.add_path(name, path, report);
+            windows.iter().for_each(|window| self.add_window((name, path), window));
+        }
         device.drive.iter().for_each(|drive| self.add_drive(name, drive));
         if let Some(waiting) = device.waiting {
             self.number("paths_waiting", &[name], waiting as f64);
@@ -216,6 +219,14 @@ impl Snapshot {
             (Figure::Word(word), _) => self.number(family.name, &[of, word], 1.0),
             (_, number) => self.number(family.name, &[of], number.unwrap_or_default()),
         }
+    }
+
+    fn add_window(&mut self, (name, path): (&str, &str), window: &PathWindow) {
+        let node = window.node.0.to_string();
+        let of = [name, path, &node, window.class.map_or("all", IoClass::name)];
+        self.number("path_window_latency_seconds", &of, window.latency.as_nanos() as f64 / 1e9);
+        self.number("path_window_samples", &of, window.samples as f64);
+        window.weight.into_iter().for_each(|weight| self.number("path_weight", &of, weight.into()));
     }
 
     fn add_path(&mut self, name: &str, path: &str, report: &PathReport) {
@@ -275,7 +286,7 @@ struct Device {
     max_active: Option<u32>,
     plug: Option<Plug>,
     figures: Vec<TargetFigures>,
-    paths: Vec<(String, PathReport)>,
+    paths: Vec<(String, PathReport, Vec<PathWindow>)>,
     /// Bios of a device with paths that are on none.
     waiting: Option<usize>,
     drive: Option<Drive>,
@@ -343,7 +354,10 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         is_failed: plug.failure().is_some(),
     };
     let head = stack.device::<Head>(named.leaf);
-    let paths = head.into_iter().flat_map(Head::paths);
+    let paths = head.into_iter().flat_map(|head| {
+        let path = move |path: PathReport| (shard.devices.label(path.device), path, head.windows(path.number));
+        head.paths().map(path)
+    });
     Device {
         bytes: limits.capacity * 512,
         is_suspended: stack.is_suspended(named.device),
@@ -355,7 +369,7 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         max_active: limits.max_active(),
         plug: named.plug.and_then(|id| stack.device(id)).map(plug),
         figures: shard.devices.mapper.figures(&named.name, false, stack).unwrap_or_default(),
-        paths: paths.map(|path| (shard.devices.label(path.device), path)).collect(),
+        paths: paths.collect(),
         waiting: head.map(Head::waiting),
         drive: drive.map(Drive::of),
     }

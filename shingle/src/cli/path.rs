@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shingle_host::control::protocol::{
-    AddPath, FailPath, HeadStatus, ListPaths, OnePath, Operation, PathStatus, RemovePath, RestorePath, SetPathPolicy,
-    SetPathState,
+    AddPath, FailPath, HeadStatus, ListPaths, OnePath, Operation, PathPolicyOptions, PathStatus, PathWindowStatus,
+    RemovePath, RestorePath, SetPathPolicy, SetPathState,
 };
 
 use super::policy_options::PolicyOptionArgs;
@@ -40,6 +40,9 @@ enum PathCommand {
 struct ListArgs {
     /// The device; all if left out
     device: Option<String>,
+    /// Show the measurements of latency and adaptive too: latency, samples and weight of the last window, by NUMA node and kind of I/O
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
     #[command(flatten)]
     ask: AskArgs,
 }
@@ -127,7 +130,7 @@ impl OneArgs {
     }
 }
 
-fn list(ListArgs { device, ask }: &ListArgs) -> Result<(), CliError> {
+fn list(ListArgs { device, verbose, ask }: &ListArgs) -> Result<(), CliError> {
     let heads = ask.remote.connect()?.call(&ListPaths { device: device.clone() })?;
     if ask.json {
         return output::print_json(&json!(heads));
@@ -135,7 +138,54 @@ fn list(ListArgs { device, ask }: &ListArgs) -> Result<(), CliError> {
     if heads.devices.is_empty() {
         return output::print("no device has several paths\n");
     }
-    output::print(&table(&heads.devices))
+    output::print(&table(&heads.devices))?;
+    if *verbose { output::print(&measurements(&heads.devices)) } else { Ok(()) }
+}
+
+/// Measurements of policies over their last windows, behind an empty line; the options of each policy stand beside its name.
+fn measurements(heads: &[HeadStatus]) -> String {
+    let measured = heads.iter().filter_map(|head| Some((head, head.options.as_ref()?)));
+    let tables = measured.map(|(head, PathPolicyOptions { decay_percent, window_ns, low_water })| {
+        let window = span(*window_ns);
+        let title = format!(
+            "{} ({}: decay {decay_percent} %, window {window}, low-water {low_water})",
+            head.device, head.policy
+        );
+        let rows: Vec<_> =
+            head.paths.iter().flat_map(|path| path.windows.iter().map(|it| window_row(path, it))).collect();
+        if rows.is_empty() {
+            return format!("\n{title}\nno window has ended\n");
+        }
+        format!(
+            "\n{title}\n{}",
+            output::table(&["path", "node", "I/O", "latency", "samples", "weight"], &[1, 3, 4, 5], rows)
+        )
+    });
+    tables.collect()
+}
+
+fn window_row(path: &PathStatus, window: &PathWindowStatus) -> Vec<String> {
+    vec![
+        path.path.clone(),
+        window.node.to_string(),
+        window.kind.clone(),
+        latency(window.latency_ns),
+        window.samples.to_string(),
+        window.weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string()),
+    ]
+}
+
+fn latency(ns: u64) -> String {
+    format!("{:.1} us", ns as f64 / 1e3)
+}
+
+/// A time in the largest unit in which it is a whole number.
+fn span(ns: u64) -> String {
+    match ns {
+        ns if ns.is_multiple_of(1_000_000_000) => format!("{} s", ns / 1_000_000_000),
+        ns if ns.is_multiple_of(1_000_000) => format!("{} ms", ns / 1_000_000),
+        ns => format!("{} us", ns as f64 / 1e3),
+    }
 }
 
 /// Asks for a change, and shows what it has led to.
@@ -175,7 +225,7 @@ pub(super) fn table<'a>(heads: impl IntoIterator<Item = &'a HeadStatus>) -> Stri
 }
 
 fn row(head: &HeadStatus, path: &PathStatus) -> Vec<String> {
-    let latency = path.mean_latency_ns.map(|ns| format!("{:.1} us", ns as f64 / 1e3));
+    let latency = path.mean_latency_ns.map(latency);
     vec![
         format!("{} ({})", head.device, head.policy),
         path.path.clone(),

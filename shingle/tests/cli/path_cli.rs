@@ -234,6 +234,48 @@ fn states_and_policies_are_changed_live_and_shown() {
 }
 
 #[test]
+fn windows_of_a_policy_are_listed_and_are_metrics() {
+    let scratch = Scratch::with_stack(STACK);
+    let daemon = scratch.up();
+    assert_eq!(scratch.paths("m")[0]["windows"], serde_json::json!([]), "queue-depth has none");
+    let plain = scratch.ok("path list m");
+    assert_eq!(scratch.ok("path list m --verbose"), plain);
+    scratch.ok("path policy m adaptive --window 10ms");
+    assert!(scratch.ok("path list m --verbose").contains("no window has ended"));
+    let mut client = Nbd::connect(&scratch, "m");
+    let has_both = |path: &Value| {
+        let kinds = path["windows"].as_array().unwrap().iter().map(|window| window["kind"].as_str().unwrap());
+        kinds.eq(["read", "write"])
+    };
+    let measured = (0..600).find_map(|_| {
+        client.send(WRITE, 0, &pattern(0, 1));
+        client.written(1);
+        client.read(0);
+        scratch.paths("m").into_iter().find(has_both)
+    });
+    let measured = measured.expect("a path with windows of reads and writes");
+    let window = &measured["windows"][0];
+    assert!(number(window, "latency_ns") >= 50_000 && number(window, "weight") >= 1, "{window}");
+    let verbose = scratch.ok("path list m --verbose");
+    let title = "\nm (adaptive: decay 87.5 %, window 10 ms, low-water 1)\npath";
+    assert!(verbose.contains(title) && verbose.contains(" write "), "{verbose}");
+    let (path, node) = (&measured["path"], &window["node"]);
+    let labels = format!("{{device=\"m\",path={path},node=\"{node}\",kind=\"write\"}}");
+    let metrics = scratch.ok("metrics");
+    for family in ["path_window_latency_seconds", "path_window_samples", "path_weight"] {
+        assert!(metrics.contains(&format!("shingle_{family}{labels} ")), "{family}{labels}: {metrics}");
+    }
+    scratch.ok("path policy m latency");
+    client.read(0);
+    thread::sleep(Duration::from_millis(5));
+    client.read(0);
+    let kinds: Vec<Value> =
+        scratch.paths("m").iter().flat_map(|path| path["windows"].as_array().unwrap().clone()).collect();
+    assert!(kinds.iter().any(|window| window["kind"] == "all" && window["weight"].is_null()), "{kinds:?}");
+    daemon.stop();
+}
+
+#[test]
 fn options_of_a_policy_are_set_live_and_by_reload() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();

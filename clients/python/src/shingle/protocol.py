@@ -58,6 +58,21 @@ class PathPolicyOptions(TypedDict):
     low_water: int
 
 
+class PathWindowStatus(TypedDict):
+    """Measurements of a path over the last window of its policy, for the submitters of one NUMA node."""
+
+    # NUMA node of the shard that submits.
+    node: int
+    # Kind of I/O: `read`, `write`, `other`, or `all`, by which `latency` chooses.
+    kind: str
+    # Latency at the end of the window, with what the policy has kept of earlier ones.
+    latency_ns: int
+    # Samples of the window.
+    samples: int
+    # I/Os in a row that `adaptive` gives to the path; `null` of `latency`.
+    weight: NotRequired[int | None]
+
+
 class PathStatus(TypedDict):
     """A path."""
 
@@ -87,6 +102,9 @@ class PathStatus(TypedDict):
     failures: int
     # Probes that were sent on it.
     probes: int
+    # Measurements of the policies `latency` and `adaptive` over their last window, by node and kind of I/O; empty of
+    # other policies.
+    windows: list[PathWindowStatus]
 
 
 class HeadStatus(TypedDict):

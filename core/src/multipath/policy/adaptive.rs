@@ -1,6 +1,6 @@
 //! `adaptive`: shares by latency, renewed every fifteen seconds.
 
-use super::{Access, Done, Io, IoClass, PathView, Policy, PolicyOptions};
+use super::{Access, Done, Io, IoClass, Node, PathView, PathWindow, Policy, PolicyOptions};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
@@ -50,6 +50,8 @@ struct Cell {
     /// I/Os in a row, 0 while nothing was measured.
     weight: u32,
     credit: u32,
+    /// Samples of the last window.
+    last_samples: u64,
 }
 
 /// The paths of one node and class.
@@ -108,6 +110,7 @@ impl Group {
                 let old = if cell.smoothed == 0 { mean } else { cell.smoothed };
                 cell.smoothed = ((kept * old + (WHOLE - kept) * mean) / WHOLE).max(1);
             }
+            cell.last_samples = cell.samples;
             (cell.sum, cell.samples) = (0, 0);
         }
         let score = |cell: &Cell| if cell.smoothed == 0 { 0 } else { 1_000_000_000 / u128::from(cell.smoothed) };
@@ -149,6 +152,16 @@ impl Policy for Adaptive {
         if took <= LONGEST {
             let cell = &mut self.group(io, path + 1).cells[path];
             (cell.sum, cell.samples) = (cell.sum + took.0, cell.samples + 1);
+        }
+    }
+
+    fn windows(&self, path: usize, visit: &mut dyn FnMut(PathWindow)) {
+        for (node, groups) in self.nodes.iter().enumerate() {
+            for (class, group) in IoClass::ALL.into_iter().zip(groups) {
+                let Some(cell) = group.cells.get(path).filter(|cell| cell.smoothed > 0) else { continue };
+                let (latency, samples, weight) = (Duration(cell.smoothed), cell.last_samples, Some(cell.weight));
+                visit(PathWindow { node: Node(node as u8), class: Some(class), latency, samples, weight });
+            }
         }
     }
 }

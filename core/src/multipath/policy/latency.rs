@@ -1,6 +1,6 @@
 //! `latency`: the path with the least latency in the last window.
 
-use super::{Access, Done, Io, PathView, Policy, PolicyOptions, cheapest};
+use super::{Access, Done, Io, IoClass, Node, PathView, PathWindow, Policy, PolicyOptions, cheapest};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
 
@@ -37,8 +37,19 @@ impl From<&PolicyOptions> for LatencyOptions {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     latency: Duration,
-    sum: u64,
-    samples: u32,
+    /// Of the window that is being filled, by kind: the policy goes by all kinds together, and reports them apart.
+    sums: [u64; IoClass::COUNT],
+    samples: [u32; IoClass::COUNT],
+}
+
+/// Figures of the last window of a path, for one node. No I/O touches them, so they lie beside the cells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Report {
+    /// By kind. A kind is measured by itself: what it has kept can be more or less than what the path has.
+    latencies: [Duration; IoClass::COUNT],
+    samples: [u32; IoClass::COUNT],
+    /// True for kinds that ever had a sample.
+    is_known: [bool; IoClass::COUNT],
 }
 
 /// As proposed for Linux in 2024 (`block/blk-nlatency.c` and the I/O policy `latency`, v4), with what was found wrong with it, since it is
@@ -49,6 +60,7 @@ pub struct Latency {
     options: LatencyOptions,
     /// Of each node the cells of all paths.
     nodes: Vec<Vec<Cell>>,
+    reports: Vec<Vec<Report>>,
     /// When the window that is being filled ends; all paths have the same.
     window_end: Instant,
 }
@@ -59,7 +71,7 @@ impl Latency {
     pub fn new(options: LatencyOptions) -> Self {
         let options =
             LatencyOptions { window: options.window.max(Duration(1)), decay: options.decay.min(100), ..options };
-        Self { options, nodes: Vec::new(), window_end: Instant::ZERO }
+        Self { options, nodes: Vec::new(), reports: Vec::new(), window_end: Instant::ZERO }
     }
 
     /// Ends the windows that are over: the first one has the samples.
@@ -67,18 +79,10 @@ impl Latency {
         if now < self.window_end {
             return;
         }
-        let Self { options, nodes, window_end } = self;
+        let Self { options, nodes, reports, window_end } = self;
         let over = now.since(*window_end).0 / options.window.0 + 1;
-        for cell in nodes.iter_mut().flatten() {
-            cell.end_window(options);
-            for _ in 1..over {
-                let before = cell.latency;
-                cell.end_window(options);
-                // Nothing changes any more, however many there are.
-                if cell.latency == before {
-                    break;
-                }
-            }
+        for (cell, report) in nodes.iter_mut().flatten().zip(reports.iter_mut().flatten()) {
+            cell.end_windows(report, over, options);
         }
         *window_end = Instant(window_end.0 + over * options.window.0);
     }
@@ -86,23 +90,50 @@ impl Latency {
     fn cell(&mut self, node: usize, path: usize) -> &mut Cell {
         if self.nodes.len() <= node {
             self.nodes.resize(node + 1, Vec::new());
+            self.reports.resize(node + 1, Vec::new());
         }
         let cells = &mut self.nodes[node];
         if cells.len() <= path {
             cells.resize(path + 1, Cell::default());
+            self.reports[node].resize(path + 1, Report::default());
         }
         &mut cells[path]
     }
 }
 
-impl Cell {
-    fn end_window(&mut self, options: &LatencyOptions) {
-        self.latency = if self.samples < options.low_water {
-            Duration((u128::from(self.latency.0) * u128::from(options.decay) / 100) as u64)
+/// The latency at the end of so many windows, of which the first one has the samples.
+fn at_the_end(latency: Duration, (sum, samples): (u64, u32), windows: u64, options: &LatencyOptions) -> Duration {
+    let after = |latency: Duration, sum: u64, samples: u32| {
+        if samples < options.low_water {
+            Duration((u128::from(latency.0) * u128::from(options.decay) / 100) as u64)
         } else {
-            Duration(self.sum / u64::from(self.samples.max(1)))
-        };
-        (self.sum, self.samples) = (0, 0);
+            Duration(sum / u64::from(samples.max(1)))
+        }
+    };
+    let mut latency = after(latency, sum, samples);
+    for _ in 1..windows {
+        let before = latency;
+        latency = after(latency, 0, 0);
+        // Nothing changes any more, however many there are.
+        if latency == before {
+            break;
+        }
+    }
+    latency
+}
+
+impl Cell {
+    fn end_windows(&mut self, report: &mut Report, windows: u64, options: &LatencyOptions) {
+        let (mut sum, mut samples) = (0_u64, 0_u32);
+        for class in 0..IoClass::COUNT {
+            let own = (self.sums[class], self.samples[class]);
+            (sum, samples) = (sum.saturating_add(own.0), samples.saturating_add(own.1));
+            report.is_known[class] |= own.1 > 0;
+            report.latencies[class] = at_the_end(report.latencies[class], own, windows, options);
+            report.samples[class] = if windows > 1 { 0 } else { own.1 };
+        }
+        self.latency = at_the_end(self.latency, (sum, samples), windows, options);
+        (self.sums, self.samples) = Default::default();
     }
 }
 
@@ -121,7 +152,22 @@ impl Policy for Latency {
     fn ended(&mut self, path: usize, io: &Io, done: Done) {
         self.roll(done.at);
         let cell = self.cell(io.node.0.into(), path);
-        cell.sum = cell.sum.saturating_add(done.at.since(io.at).0);
-        cell.samples = cell.samples.saturating_add(1);
+        let class = io.class as usize;
+        cell.sums[class] = cell.sums[class].saturating_add(done.at.since(io.at).0);
+        cell.samples[class] = cell.samples[class].saturating_add(1);
+    }
+
+    fn windows(&self, path: usize, visit: &mut dyn FnMut(PathWindow)) {
+        for (node, (cells, reports)) in self.nodes.iter().zip(&self.reports).enumerate() {
+            let Some((cell, report)) = cells.get(path).zip(reports.get(path)) else { continue };
+            let window =
+                |class, latency, samples| PathWindow { node: Node(node as u8), class, latency, samples, weight: None };
+            let all = report.samples.iter().map(|samples| u64::from(*samples)).sum();
+            visit(window(None, cell.latency, all));
+            for class in IoClass::ALL.into_iter().filter(|class| report.is_known[*class as usize]) {
+                let (latency, samples) = (report.latencies[class as usize], report.samples[class as usize]);
+                visit(window(Some(class), latency, samples.into()));
+            }
+        }
     }
 }

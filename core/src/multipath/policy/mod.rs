@@ -34,7 +34,7 @@ pub use turn_by_turn::TurnByTurn;
 
 use crate::block::Op;
 use crate::prelude::*;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Whether a path takes I/O, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +140,18 @@ pub enum IoClass {
 impl IoClass {
     /// Number of kinds.
     pub const COUNT: usize = 3;
+    /// All kinds, by their numbers.
+    pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Other];
+
+    /// Name of the kind in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Other => "other",
+        }
+    }
 }
 
 impl From<Op> for IoClass {
@@ -178,6 +190,21 @@ pub struct Done {
     pub is_ok: bool,
 }
 
+/// Measurements of a path over the last window of a policy that measures in windows, for one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathWindow {
+    /// Node of the submitters.
+    pub node: Node,
+    /// Kind of I/O; `None`: all kinds together.
+    pub class: Option<IoClass>,
+    /// Latency as it was at the end of the window, with what the policy has kept of earlier ones.
+    pub latency: Duration,
+    /// Samples of the window.
+    pub samples: u64,
+    /// I/Os in a row that the path gets from an `adaptive` policy; `None` of policies without weights.
+    pub weight: Option<u32>,
+}
+
 /// A policy with its memory.
 pub trait Policy {
     /// The path for an I/O, to be sent there at once; `None` if all are unusable.
@@ -197,6 +224,11 @@ pub trait Policy {
     fn history(&self, path: usize) -> Option<History> {
         let _ = path;
         None
+    }
+
+    /// Visits the measurements of a path, if the policy measures in windows: for those who operate the device.
+    fn windows(&self, path: usize, visit: &mut dyn FnMut(PathWindow)) {
+        let _ = (path, visit);
     }
 
     /// Paths have come, gone or changed their access.

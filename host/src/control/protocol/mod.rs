@@ -15,7 +15,7 @@ mod zones;
 pub use daemon::{Added, Counters, DeviceStatus, EventList, ExportStatus, Figures, Metrics, Status, Stuck, Zoned};
 pub use failure::{ErrorKind, Failure, TableMistake};
 pub use mapped::{Answered, Dep, Deps, Devices, Events, Listed, MappedDevice, State, Target, TargetLine, Targets};
-pub use paths::{HeadStatus, Heads, PathPolicyOptions, PathStatus};
+pub use paths::{HeadStatus, Heads, PathPolicyOptions, PathStatus, PathWindowStatus};
 pub use power::{DriveStatus, Drives};
 pub use recording::{Batch, Started};
 pub use reload::{Outcome, Part, Reloaded, StackChange, Verb};

@@ -75,4 +75,21 @@ pub struct PathStatus {
     pub failures: u64,
     /// Probes that were sent on it.
     pub probes: u64,
+    /// Measurements of the policies `latency` and `adaptive` over their last window, by node and kind of I/O; empty of other policies.
+    pub windows: Vec<PathWindowStatus>,
+}
+
+/// Measurements of a path over the last window of its policy, for the submitters of one NUMA node.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PathWindowStatus {
+    /// NUMA node of the shard that submits.
+    pub node: u8,
+    /// Kind of I/O: `read`, `write`, `other`, or `all`, by which `latency` chooses.
+    pub kind: String,
+    /// Latency at the end of the window, with what the policy has kept of earlier ones.
+    pub latency_ns: u64,
+    /// Samples of the window.
+    pub samples: u64,
+    /// I/Os in a row that `adaptive` gives to the path; `null` of `latency`.
+    pub weight: Option<u32>,
 }

@@ -49,7 +49,7 @@ fn path(name: &str, sent: u64, is_up: bool) -> Value {
     let (state, health) = if is_up { ("optimized", "live") } else { ("inaccessible", "failed") };
     json!({
         "path": name, "state": state, "health": health, "usable": is_up, "in_flight": 1, "share_percent": 50.0, "mean_latency_ns": 5,
-        "sent": sent, "failovers": 3, "retries": 2, "errors": 1, "failures": 4, "probes": 0,
+        "sent": sent, "failovers": 3, "retries": 2, "errors": 1, "failures": 4, "probes": 0, "windows": [],
     })
 }
 
