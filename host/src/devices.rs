@@ -11,12 +11,13 @@ use shingle_core::block::{Bio, DeviceId, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
-use shingle_core::multipath::{Head, PathHealth};
+use shingle_core::multipath::{Head, Node, PathHealth};
 use shingle_core::time::Instant;
 
 use crate::disk_identity::DiskPlace;
 use crate::extents::{Extents, OtherDisk, check_lines, check_paths};
 use crate::keys::HostKeys;
+use crate::numa::node_of_disk;
 
 /// A device of a stack that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +111,16 @@ impl Devices {
     #[must_use]
     pub fn place(&self, leaf: DeviceId) -> Option<&DiskPlace> {
         self.places.get(&leaf)
+    }
+
+    /// NUMA node of the disks below a device; `None` if they have none, or several.
+    pub(crate) fn node_of(&self, id: DeviceId, stack: &Stack) -> Option<Node> {
+        if let Some(place) = self.place(id) {
+            return place.path.as_deref().and_then(node_of_disk);
+        }
+        let mut nodes = stack.below(id).iter().map(|below| self.node_of(*below, stack));
+        let first = nodes.next()??;
+        nodes.all(|node| node == Some(first)).then_some(first)
     }
 
     /// Closes a disk that nobody uses.

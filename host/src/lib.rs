@@ -49,6 +49,7 @@ pub mod latency;
 pub mod mailbox;
 pub mod metrics;
 pub mod notices;
+pub mod numa;
 pub mod outlets;
 pub mod patience;
 pub mod priority;

@@ -28,7 +28,7 @@ use super::groups::Groups;
 use super::guards::Guards;
 use super::options::{HeadError, HeadOptions, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathCounters, PathReport};
-use super::policy::{Access, Done, Io, IoClass, PathView, PathWindow, PolicyKind, PolicyOptions};
+use super::policy::{Access, Done, Io, IoClass, Node, PathView, PathWindow, PolicyKind, PolicyOptions};
 use super::power::Losses;
 use super::unsettled::Unsettled;
 use crate::block::{
@@ -176,9 +176,11 @@ impl Head {
             all = all.stack(own).map_err(|error| HeadError::Limits(number, error))?;
         }
         let losses = Losses::of_paths(paths.iter().map(|(path, _)| path.losses));
+        let nodes: Vec<Option<Node>> = paths.iter().map(|(path, _)| path.node).collect();
         let paths: Vec<Path> = paths.iter().map(|(path, _)| Path::new(path)).collect();
         let view = |(number, path): (usize, &Path)| PathView {
             throughput: groups.throughput(number),
+            node: nodes[number],
             ..PathView::new(path.access())
         };
         Ok(Self {
@@ -216,6 +218,12 @@ impl Head {
         self.policy.kind()
     }
 
+    /// NUMA node from which the head submits: that of its shard.
+    #[must_use]
+    pub fn node(&self) -> Node {
+        self.options.node
+    }
+
     /// Options of the policy.
     #[must_use]
     pub fn policy_options(&self) -> PolicyOptions {
@@ -243,6 +251,7 @@ impl Head {
             device: path.device,
             state: path.state,
             health: path.health(),
+            node: view.node,
             in_flight: view.in_flight,
             counters: path.counters,
         };

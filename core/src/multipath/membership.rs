@@ -6,7 +6,7 @@
 use super::head::{Head, TIME_IS_OVER};
 use super::options::{HeadError, MOST_PATHS};
 use super::path::{Health, Path, PathConfig, PathHealth};
-use super::policy::PathView;
+use super::policy::{Node, PathView};
 use crate::block::{AnaState, Cx, DeviceId, Limits, Stack, StackError};
 use crate::prelude::*;
 
@@ -70,7 +70,8 @@ impl Head {
 
     fn take_in(&mut self, config: &PathConfig, cx: &mut Cx<'_>) -> usize {
         let (number, path) = (self.free_number(), Path::new(config));
-        let view = PathView { throughput: self.policy.throughput(number), ..PathView::new(path.access()) };
+        let (throughput, node) = (self.policy.throughput(number), config.node);
+        let view = PathView { throughput, node, ..PathView::new(path.access()) };
         if number == self.paths.len() {
             self.paths.push(path);
             self.views.push(view);
@@ -140,6 +141,14 @@ impl Head {
             it.state = state;
             self.time_change(path, cx);
             self.changed(cx);
+        }
+    }
+
+    /// Sets the NUMA node that a path is near to; `None`: it is equally near to all.
+    pub fn set_node(&mut self, path: usize, node: Option<Node>) {
+        if self.in_use(path).is_some() {
+            self.views[path].node = node;
+            self.policy.changed(&self.views);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One path of a head: what it is to the disk, whether it works, and what it has done.
 
-use super::policy::Access;
+use super::policy::{Access, Node};
 use crate::block::{AnaState, DeviceId, Silence};
 use crate::prelude::*;
 use crate::time::{Duration, Instant};
@@ -18,13 +18,15 @@ pub struct PathConfig {
     pub state: AnaState,
     /// How often the disk has lost its power so far; `None`: it does not say.
     pub losses: Option<u64>,
+    /// NUMA node that the path is near to; `None`: it is equally near to all.
+    pub node: Option<Node>,
 }
 
 impl PathConfig {
     /// An optimized path to a disk that does not say what it is, of which nothing can land later.
     #[must_use]
     pub fn new(device: DeviceId) -> Self {
-        Self { device, silence: Silence::AtOnce, identity: None, state: AnaState::Optimized, losses: None }
+        Self { device, silence: Silence::AtOnce, identity: None, state: AnaState::Optimized, losses: None, node: None }
     }
 }
 
@@ -111,6 +113,8 @@ pub struct PathReport {
     pub state: AnaState,
     /// Whether it works.
     pub health: PathHealth,
+    /// NUMA node that the path is near to; `None`: it is equally near to all.
+    pub node: Option<Node>,
     /// Bios under way on it.
     pub in_flight: u32,
     /// What it has done.

@@ -2,7 +2,7 @@
 
 use shingle_core::block::{DeviceId, Limits, Op, Silence, Stack, StackError, Status};
 use shingle_core::dm::Table;
-use shingle_core::multipath::{AnaState, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, PolicyOptions};
+use shingle_core::multipath::{AnaState, Head, HeadOptions, Node, PathConfig, PathHealth, PolicyKind, PolicyOptions};
 use shingle_core::time::Duration;
 
 use Op::{Read, ReportZones, Write, ZoneAppend};
@@ -415,6 +415,27 @@ fn a_path_that_is_gone_announces_nothing() {
     assert_eq!(states(&desk), [AnaState::Optimized]);
     desk.submit(Write, 8, 8);
     assert_eq!(desk.on(1).len(), 1);
+}
+
+#[test]
+fn numa_takes_the_path_near_to_the_node_of_the_head() {
+    let submitter = HeadOptions { node: Node(1), ..options() };
+    let mut desk = Desk::by(PolicyKind::Numa, &disk(), &[Silence::AtOnce; 2], submitter);
+    desk.submit(Read, 0, 8);
+    assert_eq!(desk.in_flight(), [1, 0], "no path has a node");
+    let device = by_hand(&mut desk.stack, &disk(), Silence::AtOnce);
+    let near = PathConfig { node: Some(Node(1)), ..PathConfig::new(device) };
+    Head::add_path(&mut desk.stack, desk.head, &near).unwrap();
+    let set = |desk: &mut Desk, path, node| {
+        desk.stack.with_device::<Head, _>(desk.head, |head, _| head.set_node(path, node)).unwrap();
+    };
+    (0..2).for_each(|path| set(&mut desk, path, Some(Node(0))));
+    desk.submit(Read, 8, 8);
+    assert_eq!(desk.in_flight(), [1, 0, 1], "only the new one is near");
+    assert_eq!(desk.head().paths().map(|path| path.node).collect::<Vec<_>>(), [0, 0, 1].map(|node| Some(Node(node))));
+    set(&mut desk, 2, Some(Node(0)));
+    desk.submit(Read, 16, 8);
+    assert_eq!(desk.in_flight(), [2, 0, 1], "all are as far away");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use shingle_core::block::{BlockDevice, DeviceId, Stack};
 use shingle_core::dm::TableLine;
+use shingle_core::multipath::Node;
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Instant;
 
@@ -51,7 +52,10 @@ impl DiskPlan {
 pub(crate) fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> Result<(), Box<Diagnostic>> {
     match &device.made_of {
         MadeOf::Table(table) => add_mapped(plan, table, home),
-        MadeOf::Paths(head) => add_head(&device.name, head, (&mut home.devices, &mut home.stack)),
+        MadeOf::Paths(head) => {
+            let node = home.node();
+            add_head((&device.name, node), head, (&mut home.devices, &mut home.stack))
+        }
     }
 }
 
@@ -89,7 +93,7 @@ pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
             continue;
         }
         let made = match &device.made_of {
-            MadeOf::Paths(head) => add_head(&device.name, head, (devices, stack)),
+            MadeOf::Paths(head) => add_head((&device.name, Node(0)), head, (devices, stack)),
             MadeOf::Table(table) if has_own_length(&table.lines) => continue,
             MadeOf::Table(table) => make_device(plan, table, (table.lines.clone(), ""), (devices, stack)),
         };

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use shingle_core::block::{Limits, Stack};
 use shingle_core::multipath::{
-    AnaState, Groups, Head, HeadError, HeadOptions, MOST_PATHS, PathConfig, PolicyKind, PolicyOptions,
+    AnaState, Groups, Head, HeadError, HeadOptions, MOST_PATHS, Node, PathConfig, PolicyKind, PolicyOptions,
 };
 use shingle_core::plug::PlugOptions;
 use shingle_core::time::Duration;
@@ -28,6 +28,8 @@ pub struct HeadPlan {
     given_policy: Option<PolicyKind>,
     /// Options of the policy.
     pub policy_options: PolicyOptions,
+    /// NUMA node from which it submits; that of its shard if left out.
+    pub node: Option<Node>,
     /// How it works otherwise.
     pub options: HeadOptions,
     /// The place of the list.
@@ -41,6 +43,8 @@ pub struct PathPlan {
     pub device: At<String>,
     /// What it is to the disk, to begin with.
     pub state: AnaState,
+    /// NUMA node that it is near to; that of its disk if left out.
+    pub node: Option<Node>,
 }
 
 /// Default policy: the best over drawn sets of paths, with nothing to be set.
@@ -56,6 +60,7 @@ impl HeadPlan {
         let paths = fields.items("paths", read_path);
         let policy = fields.word("policy", &PolicyKind::ALL.map(|kind| (kind.name(), kind)));
         let policy_options = read_policy_options(fields, policy.as_ref().map_or(POLICY, |at| at.value));
+        let node = read_node(fields);
         let mut options = HeadOptions::default();
         time_or_never(fields, "no-path-timeout", (0, 24 * HOUR), &mut options.no_path_timeout);
         time_or_never(fields, "silence-timeout", (1_000, 24 * HOUR), &mut options.silence_timeout);
@@ -74,7 +79,7 @@ impl HeadPlan {
             fields.error(Diagnostic::at(place, title).label(format!("a disk has 1 to {MOST_PATHS}")));
             return None;
         }
-        Some(Self { paths, given_policy: policy.map(|at| at.value), policy_options, options, place })
+        Some(Self { paths, given_policy: policy.map(|at| at.value), policy_options, node, options, place })
     }
 
     /// Policy of the head, by the kind of each path. Warns of one that alternates between zoned block devices.
@@ -123,6 +128,13 @@ impl HeadPlan {
     }
 }
 
+/// Reads the number of a NUMA node.
+fn read_node(fields: &mut Fields<'_>) -> Option<Node> {
+    let at = fields.count("node")?.map(u64::from);
+    at.outside("node", 0..=u64::from(u8::MAX), "(a NUMA node)").into_iter().for_each(|mistake| fields.error(mistake));
+    u8::try_from(at.value).ok().map(Node)
+}
+
 /// Reads and checks the options of a policy.
 fn read_policy_options(fields: &mut Fields<'_>, policy: PolicyKind) -> PolicyOptions {
     let decay = fields.count("decay").map(|at| at.value);
@@ -143,13 +155,14 @@ fn nanos(time: std::time::Duration) -> Duration {
 
 fn read_path(item: Item<'_>) -> Option<PathPlan> {
     let mut fields = match item {
-        Item::Name(device) => return Some(PathPlan { device, state: AnaState::Optimized }),
+        Item::Name(device) => return Some(PathPlan { device, state: AnaState::Optimized, node: None }),
         Item::Table(fields) => fields,
     };
     let device = fields.required("device", "\"NAME\"");
     let state = fields.word("state", &AnaState::ALL.map(|state| (state.name(), state)));
+    let node = read_node(&mut fields);
     fields.finish();
-    Some(PathPlan { device: device?, state: state.map_or(AnaState::Optimized, |at| at.value) })
+    Some(PathPlan { device: device?, state: state.map_or(AnaState::Optimized, |at| at.value), node })
 }
 
 fn set<T>(place: &mut T, value: Option<T>) {
@@ -265,9 +278,9 @@ pub(super) fn mistakes_of_identity(source: &Source, disks: &[DiskPlan], devices:
     devices.iter().filter_map(mistake).collect()
 }
 
-/// Puts a head above its paths, with a plug above it if they are zoned: a path that a write has failed over to knows nothing of those before it.
+/// Puts a head above its paths, on a shard of this NUMA node, with a plug above it if they are zoned: a path that a write has failed over to knows nothing of those before it.
 pub(super) fn add_head(
-    name: &str,
+    (name, shard_node): (&str, Node),
     plan: &HeadPlan,
     (devices, stack): (&mut Devices, &mut Stack),
 ) -> Result<(), Box<Diagnostic>> {
@@ -277,16 +290,18 @@ pub(super) fn add_head(
     };
     plan.check(name, &|paths| devices.check_paths(paths))?;
     let mut paths: Vec<(PathConfig, Limits)> = Vec::new();
-    for PathPlan { device, state } in &plan.paths {
+    for PathPlan { device, state, node } in &plan.paths {
         let missing = || fail(&format!("there is no `{}`", device.value));
         let id = devices.open(&device.value).ok_or_else(missing)?;
         devices.mapper.reserve(id, name, stack).map_err(|error| fail(&format!("`{}`: {error}", device.value)))?;
-        let config = PathConfig { silence: stack.silence(id), state: *state, ..PathConfig::new(id) };
+        let node = node.or_else(|| devices.node_of(id, stack));
+        let config = PathConfig { silence: stack.silence(id), state: *state, node, ..PathConfig::new(id) };
         paths.push((config, stack.limits(id).clone()));
     }
     let paths: Vec<(PathConfig, &Limits)> = paths.iter().map(|(config, limits)| (config.clone(), limits)).collect();
     let groups = Groups::one_with(plan.policy(|path| devices.kind_of(path)), plan.policy_options);
-    let head = Head::grouped(&paths, groups, plan.options.clone());
+    let options = HeadOptions { node: plan.node.unwrap_or(shard_node), ..plan.options.clone() };
+    let head = Head::grouped(&paths, groups, options);
     let head = head.map_err(|error| Box::new(plan.blame(name, &error)))?;
     let head = stack.add(Box::new(head)).map_err(|error| fail(&error))?;
     let plug = add_plug(stack, head, PlugOptions::for_device(stack.limits(head))).map_err(|error| fail(&error))?;
@@ -301,10 +316,14 @@ mod tests {
 
     #[test]
     fn zoned_block_devices_stay_with_one_path_by_default() {
-        let path = |name: &str| PathPlan { device: At { value: name.into(), span: 0..0 }, state: AnaState::Optimized };
+        let path = |name: &str| PathPlan {
+            device: At { value: name.into(), span: 0..0 },
+            state: AnaState::Optimized,
+            node: None,
+        };
         let paths = ["left", "right"].map(path).into();
         let (options, policy_options) = (HeadOptions::default(), PolicyOptions::default());
-        let plan = HeadPlan { paths, given_policy: None, policy_options, options, place: 0..0 };
+        let plan = HeadPlan { paths, given_policy: None, policy_options, node: None, options, place: 0..0 };
         assert_eq!(plan.policy(|_| Some("file")), PolicyKind::ExpectedDelay);
         assert_eq!(plan.policy(|_| Some("zoned-blk")), PolicyKind::Numa);
         let plan = HeadPlan { given_policy: Some(PolicyKind::RoundRobin), ..plan };

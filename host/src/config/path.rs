@@ -1,15 +1,19 @@
 //! Paths that are added to a device and removed while it is used.
 
-use shingle_core::multipath::{AnaState, Head, PathConfig};
+use shingle_core::multipath::{AnaState, Head, Node, PathConfig};
 
 use crate::devices::{MULTIPATH, Named};
 use crate::shard::Shard;
 
-/// Adds the device called `path` to those of `head`.
+/// Adds the device called `path` to those of `head`. Without a node it has that of its disk.
 ///
 /// # Errors
 /// Why it is no path to that disk, or who uses it.
-pub(crate) fn add_path(shard: &mut Shard, head: &Named, (path, state): (&str, AnaState)) -> Result<(), String> {
+pub(crate) fn add_path(
+    shard: &mut Shard,
+    head: &Named,
+    (path, state, node): (&str, AnaState, Option<Node>),
+) -> Result<(), String> {
     let (devices, stack) = (&mut shard.devices, &mut shard.stack);
     // One that has just left may come again.
     devices.free_paths(stack);
@@ -35,7 +39,8 @@ pub(crate) fn add_path(shard: &mut Shard, head: &Named, (path, state): (&str, An
     if !is_kept {
         devices.mapper.reserve(id, &head.name, stack).map_err(|error| error.to_string())?;
     }
-    let config = PathConfig { silence: stack.silence(id), state, ..PathConfig::new(id) };
+    let node = node.or_else(|| devices.node_of(id, stack));
+    let config = PathConfig { silence: stack.silence(id), state, node, ..PathConfig::new(id) };
     match Head::add_path(stack, head.leaf, &config) {
         Ok(_) => {
             // Nobody removes it now: there was no message in between.

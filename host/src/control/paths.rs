@@ -2,8 +2,8 @@
 
 use shingle_core::block::Cx;
 use shingle_core::multipath::{
-    Access, AdaptiveOptions, AnaState, Head, IoClass, LatencyOptions, PathHealth, PathReport, PathWindow, PolicyKind,
-    PolicyOptions,
+    Access, AdaptiveOptions, AnaState, Head, IoClass, LatencyOptions, Node, PathHealth, PathReport, PathWindow,
+    PolicyKind, PolicyOptions,
 };
 use shingle_core::time::Duration;
 
@@ -51,6 +51,21 @@ pub(super) fn set_state(daemon: &DaemonState, request: SetPathState) -> Result<H
     change_path(daemon, &device, path, move |head, path, cx| head.set_state(path, state, cx))
 }
 
+/// Sets the NUMA node of a path; `None`: that of its disk.
+pub(super) fn set_node(
+    daemon: &DaemonState,
+    (device, path): (&str, String),
+    node: Option<Node>,
+) -> Result<HeadStatus, ControlError> {
+    change(daemon, device, move |shard, named| {
+        let number = number_of(shard, named, &path)?;
+        let of_disk = || shard.devices.node_of(shard.devices.find(&path)?.device, &shard.stack);
+        let node = node.or_else(of_disk);
+        shard.stack.with_device(named.leaf, |head: &mut Head, _| head.set_node(number, node));
+        Ok(())
+    })
+}
+
 /// `path.policy`.
 pub(super) fn set_policy(daemon: &DaemonState, request: &SetPathPolicy) -> Result<HeadStatus, ControlError> {
     let kind = named("policy", &request.policy, &PolicyKind::ALL, PolicyKind::name)?;
@@ -64,14 +79,19 @@ pub(super) fn set_policy(daemon: &DaemonState, request: &SetPathPolicy) -> Resul
 }
 
 /// `path.add`.
-pub(super) fn add(daemon: &DaemonState, AddPath { device, path, state }: AddPath) -> Result<HeadStatus, ControlError> {
+pub(super) fn add(
+    daemon: &DaemonState,
+    AddPath { device, path, state, node }: AddPath,
+) -> Result<HeadStatus, ControlError> {
     let state = state.as_deref().map(|state| named("state", state, &AnaState::ALL, AnaState::name)).transpose()?;
     let state = state.unwrap_or(AnaState::Optimized);
+    let out_of_range = |node| bad(format!("`node` is {node}, allowed: 0 to 255 (a NUMA node)"));
+    let node = node.map(|node| u8::try_from(node).map(Node).map_err(|_| out_of_range(node))).transpose()?;
     if daemon.find(&path)?.is_none() {
         return Err(unknown_device(daemon, &path)?);
     }
     change(daemon, &device, move |shard, head| {
-        let added = add_path(shard, head, (&path, state));
+        let added = add_path(shard, head, (&path, state, node));
         added.map_err(|message| ControlError::new(ErrorKind::Invalid, message))
     })
 }
@@ -190,6 +210,7 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
         device: named.name.clone(),
         policy: head.policy().name().into(),
         options: options_of(head.policy(), &head.policy_options()),
+        node: head.node().0,
         waiting: head.waiting(),
         waited: counters.waited,
         without_path: counters.without_path,
@@ -223,6 +244,7 @@ fn show(shard: &Shard, head: &Head, (path, all): (&PathReport, u64)) -> PathStat
     PathStatus {
         path: shard.devices.label(path.device),
         state: path.state.name().into(),
+        node: path.node.map(|node| node.0),
         health: path.health.name().into(),
         usable: path.health == PathHealth::Live && path.state.access() != Access::Unusable,
         in_flight: path.in_flight,

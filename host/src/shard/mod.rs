@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::time;
 
 use shingle_core::block::{Bio, Completion as Done, DeviceId, Event, Failure, PortId, Stack, Status};
+use shingle_core::multipath::Node;
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::{Completion, Fd, Request, RingHandle, Token};
 use slab::Slab;
@@ -32,6 +33,7 @@ use self::stopping::Stage;
 use self::wait::Wait;
 use crate::devices::Devices;
 use crate::mailbox::{self, Inbox};
+use crate::numa::node_of_this_thread;
 
 pub use self::error::{ShardError, StuckBio};
 pub use self::source::{Pump, Source, SourceCx, SourceId, device_token};
@@ -153,6 +155,12 @@ impl Shard {
             return clock.get();
         }
         Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// NUMA node of the CPU on which this thread runs at the moment; 0 in a simulation.
+    #[must_use]
+    pub fn node(&self) -> Node {
+        if self.simulated.is_some() { Node(0) } else { node_of_this_thread() }
     }
 
     /// What the times of its stack count from.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use shingle_core::multipath::{AnaState, PolicyKind, PolicyOptions};
+use shingle_core::multipath::{AnaState, Node, PolicyKind, PolicyOptions};
 use shingle_core::time::Duration;
 use shingle_host::config::{HeadPlan, MadeOf, Plan, Source};
 
@@ -96,6 +96,17 @@ fn wrong_values_of_paths_show_their_line_and_what_is_right() {
     for (lines, expected) in cases {
         assert_says(&with(&format!("[device.m]\n{lines}\n")), expected);
     }
+}
+
+#[test]
+fn nodes_of_a_device_and_of_its_paths_are_read() {
+    let keys = "[device.m]\npaths = [\"p0\", { device = \"p1\", node = 1 }]\nnode = 2\n";
+    let plan = parse(&with(keys)).unwrap();
+    let HeadPlan { paths, node, .. } = head(&plan);
+    assert_eq!((paths[0].node, paths[1].node, *node), (None, Some(Node(1)), Some(Node(2))));
+    let range = "allowed: 0 to 255 (a NUMA node)";
+    assert_says(&with("[device.m]\npaths = [{ device = \"p0\", node = 256 }]\n"), &["toml:9:35", range]);
+    assert_says(&with("[device.m]\npaths = [\"p0\"]\nnode = 256\n"), &["toml:10:8", range]);
 }
 
 #[test]

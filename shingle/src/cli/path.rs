@@ -82,6 +82,9 @@ struct AddArgs {
     /// What it is to the disk
     #[arg(long, default_value = "optimized", value_parser = words::path_state())]
     state: String,
+    /// NUMA node that the path is near to, 0 to 255 [default: that of its disk]
+    #[arg(long, value_name = "N")]
+    node: Option<u32>,
     #[command(flatten)]
     ask: AskArgs,
 }
@@ -110,9 +113,9 @@ pub fn run(args: &PathArgs) -> Result<(), CliError> {
             let (device, path, state) = (device.clone(), path.clone(), state.clone());
             change(ask, &SetPathState { device, path, state })
         }
-        PathCommand::Add(AddArgs { device, path, state, ask }) => {
+        PathCommand::Add(AddArgs { device, path, state, node, ask }) => {
             let (device, path, state) = (device.clone(), path.clone(), Some(state.clone()));
-            change(ask, &AddPath { device, path, state })
+            change(ask, &AddPath { device, path, state, node: *node })
         }
         PathCommand::Remove(args) => change(&args.ask, &RemovePath(args.path())),
         PathCommand::Policy(PolicyArgs { device, policy, options, ask }) => {

@@ -276,6 +276,34 @@ fn windows_of_a_policy_are_listed_and_are_metrics() {
 }
 
 #[test]
+fn the_path_near_to_the_node_of_the_shard_gets_the_io() {
+    let scratch = Scratch::new();
+    let near = "paths = [{ device = \"p0\", node = 0 }, { device = \"p1\", node = 3 }]\npolicy = \"numa\"\nnode = 3";
+    let stack = STACK.replace("paths = [\"p0\", \"p1\"]\npolicy = \"queue-depth\"", near);
+    scratch.file("stack.toml", &stack);
+    let daemon = scratch.up();
+    Nbd::connect(&scratch, "m").read(0);
+    let device = scratch.json("path list m --json")["devices"][0].clone();
+    let paths = scratch.paths("m");
+    assert_eq!((&device["node"], &paths[0]["node"], &paths[1]["node"]), (&3.into(), &0.into(), &3.into()));
+    assert_eq!((number(&paths[0], "sent"), number(&paths[1], "sent") > 0), (0, true), "{paths:?}");
+    scratch.file(
+        "stack.toml",
+        &stack.replace("\"p0\", node = 0", "\"p0\", node = 3").replace("\"p1\", node = 3", "\"p1\", node = 0"),
+    );
+    scratch.ok("reload");
+    let before = number(&scratch.paths("m")[1], "sent");
+    Nbd::connect(&scratch, "m").read(0);
+    let paths = scratch.paths("m");
+    assert_eq!((number(&paths[0], "sent") > 0, number(&paths[1], "sent")), (true, before), "{paths:?}");
+    scratch.dm(&["create", "p2", "--table", "0 32768 linear d 0"]);
+    scratch.fails("path add m p2 --node 256", 1, &["`node` is 256, allowed: 0 to 255"]);
+    scratch.ok("path add m p2 --node 7");
+    assert_eq!(scratch.paths("m")[2]["node"], 7);
+    daemon.stop();
+}
+
+#[test]
 fn options_of_a_policy_are_set_live_and_by_reload() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();

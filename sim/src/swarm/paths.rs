@@ -185,7 +185,7 @@ fn guarded(head: Head, _: &SwarmOptions) -> Head {
 fn config_of(path: DeviceId, state: AnaState, stack: &Stack) -> PathConfig {
     let (silence, identity) = (stack.silence(path), Some("the disk".to_string()));
     let losses = stack.device(path).map(FaultyPath::losses);
-    PathConfig { device: path, silence, identity, state, losses }
+    PathConfig { silence, identity, state, losses, ..PathConfig::new(path) }
 }
 
 /// After so long nothing lands any more that was given up: what arrives late is done when the disk has had its time.

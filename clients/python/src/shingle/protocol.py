@@ -80,6 +80,8 @@ class PathStatus(TypedDict):
     path: str
     # What it is to the disk: `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`.
     state: str
+    # NUMA node that it is near to; `null`: it is equally near to all.
+    node: NotRequired[int | None]
     # `live`, `failed`, `offline` or `leaving`.
     health: str
     # Whether it takes I/O.
@@ -116,6 +118,8 @@ class HeadStatus(TypedDict):
     policy: str
     # Options of the policy; `null` if it has none.
     options: NotRequired[PathPolicyOptions | None]
+    # NUMA node from which it submits: that of its shard, or of the stack file.
+    node: int
     # I/O that is on no path now: it waits for one, or until it is safe to send it again.
     waiting: int
     # I/O that has had to wait for a path.
@@ -766,9 +770,9 @@ class Operations(ABC):
         """`path.state`: Notes what a path is to the disk from now on."""
         return cast(HeadStatus, self.request("path.state", {"device": device, "path": path, "state": state}))
 
-    def path_add(self, device: str, path: str, *, state: str | None = None) -> HeadStatus:
+    def path_add(self, device: str, path: str, *, state: str | None = None, node: int | None = None) -> HeadStatus:
         """`path.add`: Adds a path, if it leads to the same disk and takes all that this takes; it gets I/O at once."""
-        return cast(HeadStatus, self.request("path.add", {"device": device, "path": path, "state": state}))
+        return cast(HeadStatus, self.request("path.add", {"device": device, "path": path, "state": state, "node": node}))
 
     def path_remove(self, device: str, path: str) -> HeadStatus:
         """`path.remove`: Removes a path. It gets nothing new, and is free when what is under way on it has ended or gone elsewhere; until then it is `leaving`."""

@@ -19,6 +19,8 @@ pub struct HeadStatus {
     pub policy: String,
     /// Options of the policy; `null` if it has none.
     pub options: Option<PathPolicyOptions>,
+    /// NUMA node from which it submits: that of its shard, or of the stack file.
+    pub node: u8,
     /// I/O that is on no path now: it waits for one, or until it is safe to send it again.
     pub waiting: usize,
     /// I/O that has had to wait for a path.
@@ -53,6 +55,8 @@ pub struct PathStatus {
     pub path: String,
     /// What it is to the disk: `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`.
     pub state: String,
+    /// NUMA node that it is near to; `null`: it is equally near to all.
+    pub node: Option<u8>,
     /// `live`, `failed`, `offline` or `leaving`.
     pub health: String,
     /// Whether it takes I/O.

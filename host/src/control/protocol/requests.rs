@@ -176,6 +176,8 @@ requests! {
         pub path: String,
         /// `optimized`, `non-optimized`, `inaccessible`, `persistent-loss` or `change`; `optimized` if left out.
         pub state: Option<String>,
+        /// NUMA node that the path is near to, 0 to 255; that of its disk if left out.
+        pub node: Option<u32>,
     }
 
     /// Removes a path. It gets nothing new, and is free when what is under way on it has ended or gone elsewhere; until then it is `leaving`.

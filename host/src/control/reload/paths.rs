@@ -20,12 +20,18 @@ impl Reloader<'_> {
             return Err(bad(format!("`{name}` has a table, and no paths")));
         };
         let (device, there) = (|| name.to_owned(), paths::names_of(self.daemon, name)?);
-        for PathPlan { device: path, state } in &wanted.paths {
+        for PathPlan { device: path, state, node } in &wanted.paths {
             let (path, word) = (path.value.clone(), state.name().to_owned());
-            let was = before.paths.iter().find(|it| it.device.value == path).map(|it| it.state);
+            let number = node.map(|node| node.0.into());
+            let was = before.paths.iter().find(|it| it.device.value == path);
             if !there.contains(&path) {
-                paths::add(self.daemon, AddPath { device: device(), path, state: Some(word) })?;
-            } else if was != Some(*state) {
+                paths::add(self.daemon, AddPath { device: device(), path, state: Some(word), node: number })?;
+                continue;
+            }
+            if was.map(|it| it.node) != Some(*node) {
+                paths::set_node(self.daemon, (name, path.clone()), *node)?;
+            }
+            if was.map(|it| it.state) != Some(*state) {
                 paths::set_state(self.daemon, SetPathState { device: device(), path, state: word })?;
             }
         }

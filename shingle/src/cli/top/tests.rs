@@ -70,7 +70,7 @@ fn world(second: u64) -> Sample {
         "reclaimed_zones": second, "commits": second * 2, "waiting_writes": 0,
     });
     let head = json!({
-        "device": "both", "policy": "expected-delay", "waiting": 2, "waited": 9, "without_path": 0, "uncertain_appends": 0,
+        "device": "both", "policy": "expected-delay", "node": 0, "waiting": 2, "waited": 9, "without_path": 0, "uncertain_appends": 0,
         "doubled_appends": 0, "unsettled": 0, "paths": [path("left", n * 3, true), path("right", 500, false)],
     });
     let drive = json!({
