@@ -136,6 +136,12 @@ impl Stack {
         !self.effects.arrivals.is_empty() || !self.effects.events.is_empty()
     }
 
+    /// Bios that arrived since the last turn.
+    #[must_use]
+    pub fn arrivals(&self) -> usize {
+        self.effects.arrivals.len()
+    }
+
     /// Does everything that is due at `now`; returns when it next needs to run by itself.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.turn_with(now, |_| ())

@@ -210,6 +210,7 @@ pub(super) fn status_of(shard: &Shard, named: &Named) -> Option<HeadStatus> {
         device: named.name.clone(),
         policy: head.policy().name().into(),
         options: options_of(head.policy(), &head.policy_options()),
+        latency_resolution_ns: shard.resolution().map(Duration::as_nanos),
         node: head.node().0,
         waiting: head.waiting(),
         waited: counters.waited,

@@ -13,6 +13,7 @@ mod error;
 mod source;
 mod stopping;
 mod thread;
+mod turn_time;
 mod wait;
 
 use std::cell::Cell;
@@ -30,6 +31,7 @@ use slab::Slab;
 
 use self::source::{Around, Sources};
 use self::stopping::Stage;
+use self::turn_time::TurnTime;
 use self::wait::Wait;
 use crate::devices::Devices;
 use crate::mailbox::{self, Inbox};
@@ -67,6 +69,8 @@ pub struct Shard {
     /// The time of a simulation, in the place of the machine's.
     simulated: Option<Rc<Cell<Instant>>>,
     now: Instant,
+    /// How long turns take in which bios arrive.
+    turn_time: TurnTime,
     /// When the stack next needs to run by itself.
     next: Option<Instant>,
     /// Whether there is more to do at once.
@@ -118,6 +122,7 @@ impl Shard {
             origin: time::Instant::now(),
             simulated,
             now: Instant::ZERO,
+            turn_time: TurnTime::default(),
             next: None,
             again: true,
             stage: Stage::Running,
@@ -148,6 +153,13 @@ impl Shard {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// Mean time that a bio can take without being seen to take any: less is known only of a bio that is done in the turn in which it was
+    /// sent. `None` before the first bio.
+    #[must_use]
+    pub fn resolution(&self) -> Option<Duration> {
+        self.turn_time.mean()
     }
 
     fn clock(&self) -> Instant {
@@ -244,7 +256,12 @@ impl Shard {
         self.now = self.clock();
         self.deliver()?;
         self.read_mail();
+        let arrivals = self.stack.arrivals();
         self.next = self.stack.turn(self.now);
+        if self.turn_time.is_due(arrivals) {
+            let took = self.clock().since(self.now);
+            self.turn_time.note(arrivals, took);
+        }
         self.tell_failures();
         self.devices.advance(self.now, &mut self.stack);
         self.look_at_waits();

@@ -155,7 +155,7 @@ fn measurements(heads: &[HeadStatus]) -> String {
             head.device, head.policy
         );
         let rows: Vec<_> =
-            head.paths.iter().flat_map(|path| path.windows.iter().map(|it| window_row(path, it))).collect();
+            head.paths.iter().flat_map(|path| path.windows.iter().map(|it| window_row(head, path, it))).collect();
         if rows.is_empty() {
             return format!("\n{title}\nno window has ended\n");
         }
@@ -167,19 +167,23 @@ fn measurements(heads: &[HeadStatus]) -> String {
     tables.collect()
 }
 
-fn window_row(path: &PathStatus, window: &PathWindowStatus) -> Vec<String> {
+fn window_row(head: &HeadStatus, path: &PathStatus, window: &PathWindowStatus) -> Vec<String> {
     vec![
         path.path.clone(),
         window.node.to_string(),
         window.kind.clone(),
-        latency(window.latency_ns),
+        latency(window.latency_ns, head.latency_resolution_ns),
         window.samples.to_string(),
         window.weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string()),
     ]
 }
 
-fn latency(ns: u64) -> String {
-    format!("{:.1} us", ns as f64 / 1e3)
+/// A latency. Of one that the clock does not resolve only the bound is known.
+fn latency(ns: u64, resolution_ns: Option<u64>) -> String {
+    match resolution_ns.filter(|resolution| ns < *resolution) {
+        Some(bound) => format!("< {:.1} us", bound as f64 / 1e3),
+        None => format!("{:.1} us", ns as f64 / 1e3),
+    }
 }
 
 /// A time in the largest unit in which it is a whole number.
@@ -228,7 +232,7 @@ pub(super) fn table<'a>(heads: impl IntoIterator<Item = &'a HeadStatus>) -> Stri
 }
 
 fn row(head: &HeadStatus, path: &PathStatus) -> Vec<String> {
-    let latency = path.mean_latency_ns.map(latency);
+    let latency = path.mean_latency_ns.map(|ns| latency(ns, head.latency_resolution_ns));
     vec![
         format!("{} ({})", head.device, head.policy),
         path.path.clone(),

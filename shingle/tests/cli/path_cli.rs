@@ -304,6 +304,20 @@ fn the_path_near_to_the_node_of_the_shard_gets_the_io() {
 }
 
 #[test]
+fn a_latency_below_the_clock_is_shown_as_a_bound() {
+    let scratch = Scratch::with_stack(&STACK.replace("completion = \"50us\"\n", ""));
+    let daemon = scratch.up();
+    let mut client = Nbd::connect(&scratch, "m");
+    (0..200).for_each(|block| assert!(client.read(block * BLOCK as u64).len() == BLOCK));
+    let device = scratch.json("path list m --json")["devices"][0].clone();
+    let resolution = number(&device, "latency_resolution_ns");
+    assert!(resolution > 0 && number(&device["paths"][0], "mean_latency_ns") < resolution, "{device}");
+    let list = scratch.ok("path list m");
+    assert!(list.contains("< ") && !list.contains(" 0.0 us"), "{list}");
+    daemon.stop();
+}
+
+#[test]
 fn options_of_a_policy_are_set_live_and_by_reload() {
     let scratch = Scratch::with_stack(STACK);
     let daemon = scratch.up();

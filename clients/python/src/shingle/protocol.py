@@ -90,7 +90,8 @@ class PathStatus(TypedDict):
     in_flight: int
     # What it has got of all I/O so far.
     share_percent: float
-    # How long I/O that it did has taken, on average; `null` if it did none.
+    # How long I/O that it did has taken, on average; `null` if it did none. Below `latency_resolution_ns` of the
+    # device: less than that.
     mean_latency_ns: NotRequired[int | None]
     # I/O that was sent on it.
     sent: int
@@ -118,6 +119,9 @@ class HeadStatus(TypedDict):
     policy: str
     # Options of the policy; `null` if it has none.
     options: NotRequired[PathPolicyOptions | None]
+    # Mean time between two readings of the clock: I/O sent and done in between counts as 0 ns, and took less. `null`
+    # before the first I/O.
+    latency_resolution_ns: NotRequired[int | None]
     # NUMA node from which it submits: that of its shard, or of the stack file.
     node: int
     # I/O that is on no path now: it waits for one, or until it is safe to send it again.

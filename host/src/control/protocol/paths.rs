@@ -19,6 +19,8 @@ pub struct HeadStatus {
     pub policy: String,
     /// Options of the policy; `null` if it has none.
     pub options: Option<PathPolicyOptions>,
+    /// Mean time between two readings of the clock: I/O sent and done in between counts as 0 ns, and took less. `null` before the first I/O.
+    pub latency_resolution_ns: Option<u64>,
     /// NUMA node from which it submits: that of its shard, or of the stack file.
     pub node: u8,
     /// I/O that is on no path now: it waits for one, or until it is safe to send it again.
@@ -65,7 +67,7 @@ pub struct PathStatus {
     pub in_flight: u32,
     /// What it has got of all I/O so far.
     pub share_percent: f64,
-    /// How long I/O that it did has taken, on average; `null` if it did none.
+    /// How long I/O that it did has taken, on average; `null` if it did none. Below `latency_resolution_ns` of the device: less than that.
     pub mean_latency_ns: Option<u64>,
     /// I/O that was sent on it.
     pub sent: u64,

@@ -13,7 +13,7 @@ const COLUMNS: [Column; 11] = [
     left("STATE", 15),
     right("SHARE", 5),
     right("IO/s", 4),
-    right("MEAN", 5),
+    right("MEAN", 6),
     right("FLY", 4),
     right("OVER", 4),
     right("AGN", 4),
@@ -56,7 +56,7 @@ fn path_line(pair: Pair<'_>, head: &HeadStatus, path: &PathStatus, table: &Table
         path.state.clone(),
         or_dash(share),
         or_dash(rate.map(count)),
-        or_dash(mean(pair, &head.device, &path.path).map(time)),
+        or_dash(mean(pair, &head.device, &path.path).map(|ns| bounded(ns, head.latency_resolution_ns))),
         count(path.in_flight.into()),
         count(path.failovers as f64),
         count(path.retries as f64),
@@ -64,6 +64,11 @@ fn path_line(pair: Pair<'_>, head: &HeadStatus, path: &PathStatus, table: &Table
         count(path.failures as f64),
     ];
     Line::of(if path.usable { Tone::Plain } else { Tone::Bad }, &table.row(&cells))
+}
+
+/// A latency in nanoseconds; of one that the clock of the daemon does not resolve, the bound.
+fn bounded(ns: u64, resolution_ns: Option<u64>) -> String {
+    resolution_ns.filter(|bound| ns < *bound).map_or_else(|| time(ns), |bound| format!("<{}", time(bound)))
 }
 
 fn sent_on(head: &HeadStatus, path: &str) -> Option<u64> {
