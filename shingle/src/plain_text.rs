@@ -1,5 +1,5 @@
-//! Text for terminals and logs. Names of devices, labels of disks and messages of daemons are anybody's words: a control character in them could move the
-//! cursor, retitle the terminal, or pretend to be another line.
+//! Text for terminals and logs. Names of devices, labels of disks and messages of daemons come from other users: a control character in them could move the
+//! cursor, set the title of the terminal, or forge a line.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How many zone files this process may have open: the disks share one limit, which leaves descriptors for clients.
+//! Limit of the zone files that this process has open. All disks share it, and it leaves descriptors for clients.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

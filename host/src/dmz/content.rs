@@ -1,4 +1,4 @@
-//! What disks hold already: what a format would destroy, and what a tool for another format finds.
+//! Content of disks: a format would destroy it, and tools for another format name it.
 
 use shingle_core::dm::zoned::check::Salvage;
 use shingle_core::dm::zoned::format::{Label, Media, MediaError, Sets, Superblock, SuperblockError};
@@ -33,18 +33,18 @@ const SIGNATURES: [(usize, &[u8], &str); 15] = [
     (510, b"\x55\xaa", "a partition table or boot sector"),
 ];
 
-/// What a disk holds, as far as its first bytes tell. A disk of zeroes holds nothing.
+/// Content of a disk, recognized by its first bytes. A disk of zeroes has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// An stl volume, or a member of one.
     Stl,
-    /// A dm-zoned set, or its first member, with this label. An empty label is none.
+    /// A dm-zoned set, or its first member, with this label, which may be empty.
     DmZoned(String),
     /// The first superblock of a dm-zoned set, damaged.
     DamagedDmZoned,
     /// Something that is in use by others: a file system, a partition table.
     Other(&'static str),
-    /// Bytes that nobody knows.
+    /// Bytes of an unknown format.
     Data,
 }
 
@@ -58,7 +58,7 @@ impl_display!(Content, |self, f| match self {
 });
 
 impl Content {
-    /// What `head`, the start of a disk, is the start of; `None` if it is all zeroes.
+    /// Recognizes a disk by `head`, its first [`HEAD`] bytes; `None` if these are zeroes.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         match Superblock::decode(head) {
             Ok(Superblock { label, .. }) if label == Label::default() => return Some(Self::DmZoned(String::new())),

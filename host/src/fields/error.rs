@@ -33,7 +33,7 @@ impl Source {
         let cannot_read = |error: io::Error| {
             failed(format!("cannot read the stack file: {error}"), "check the path and the permissions")
         };
-        // A pipe that nobody writes to would be waited for, and some devices never end.
+        // Opening a pipe waits for a writer, and some devices never end.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(path).map_err(cannot_read)?;
         if !file.metadata().map_err(cannot_read)?.is_file() {

@@ -6,7 +6,7 @@ use hyper::header::HOST;
 
 use super::Seen;
 
-/// Whether the request is for a name that means this machine to everybody, at whatever port: it may have been led here from another one.
+/// True if the request is for an address of the loopback interface or `localhost`, at any port. Any other name can be made to lead here (DNS rebinding).
 #[must_use]
 pub fn names_this_machine(request: &Seen) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();

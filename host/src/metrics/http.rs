@@ -21,7 +21,7 @@ pub fn serve_metrics(listeners: &[Listener], daemon: Arc<DaemonState>) -> io::Re
 
 fn answer(request: &Seen, daemon: &Arc<DaemonState>) -> Reply {
     if !names_this_machine(request) {
-        // A name that somebody else has lead here: a page of his could read them in the browser of a user of this machine.
+        // DNS rebinding: a page from elsewhere could read the metrics in the browser of a user of this machine.
         let why = "metrics are for http://127.0.0.1, http://localhost or http://[::1] alone\n";
         return Reply::Now(text(StatusCode::FORBIDDEN, why));
     }

@@ -19,9 +19,9 @@ use crate::shard::{Pump, Source, SourceCx, SourceId};
 const ACCEPT: u64 = 1;
 /// How long to wait when no connection can be accepted: out of descriptors, or of memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long to wait at most when all handshake slots are taken.
+/// Longest pause before the next try while all handshake slots are taken.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
-/// How much later the next TCP client is accepted for each violation of the protocol, and at most.
+/// Delay of the next TCP client for each protocol violation, and for all of them together.
 const VIOLATION_PAUSE: Duration = Duration::from_millis(20);
 const MAX_VIOLATION_PAUSE: Duration = Duration::from_millis(1000);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
@@ -126,8 +126,8 @@ impl Acceptor {
         cx.spawn((self.welcome)(client, handshake, cx.now()));
     }
 
-    /// Accepts the next client later if others did not keep to the protocol. Those who may open a socket file are trusted so far, and many of them may
-    /// come back at once.
+    /// Delays the next TCP client after protocol violations of others. Clients of unix sockets are not delayed: file permissions admitted them, and many of them
+    /// may reconnect at once after a restart.
     fn delay_for_violations(&mut self, now: Instant) {
         let violations = self.terms.slots.take_violations();
         if matches!(*self.address, Address::Tcp(_)) && violations > 0 {

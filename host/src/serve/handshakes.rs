@@ -1,5 +1,5 @@
-//! Slots of clients that have not authenticated and chosen an export yet. They are apart from the slots of connections: whoever may connect to a listener can
-//! fill these alone, and the oldest makes room for the next client.
+//! Slots of clients that have not authenticated and chosen an export yet. Clients can fill these without taking slots of connections, and the oldest client
+//! loses its slot to the next one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) enum Room {
     Free,
     /// There is a slot, as the client of this connection lost its own.
     Evicted(Option<SourceId>),
-    /// There is none before this time, unless a client is done earlier.
+    /// All slots are taken until this time, unless a client is done earlier.
     At(Instant),
 }
 

@@ -23,7 +23,7 @@ impl Drop for Permit {
     }
 }
 
-/// The connections of a listener: who has chosen an export has one, whichever shard serves it.
+/// Connection slots of a listener. A client takes one when it chooses an export, whichever shard serves that.
 #[derive(Debug, Default)]
 pub struct ConnectionSlots {
     taken: Arc<AtomicUsize>,
@@ -37,7 +37,7 @@ impl ConnectionSlots {
         Self { most: AtomicUsize::new(most), ..Self::default() }
     }
 
-    /// Has `most` slots from now on. Who has one keeps it.
+    /// Sets the number of slots. Clients that have one keep it.
     pub(super) fn set_most(&self, most: usize) {
         self.most.store(most, Relaxed);
     }

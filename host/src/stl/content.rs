@@ -1,4 +1,4 @@
-//! What disks hold already: what a format would destroy, and what a tool for `stl` finds that is no volume.
+//! Content of disks: a format would destroy it, and tools for `stl` name it if it is not a volume.
 
 use shingle_core::dm::stl::tools::{Disk, Findings, Media, MediaError, Spot, Survey, Volume};
 use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};

@@ -57,7 +57,7 @@ impl TlsFiles {
         self.paths().map(stamp).collect()
     }
 
-    /// The list of revoked certificates, if there was one `before` and there is none `now`.
+    /// Path of the list of revoked certificates if it was there `before` and is gone `now`.
     pub(super) fn lost_revocations(&self, before: &Stamp, now: &Stamp) -> Option<PathBuf> {
         let directory = self.certificates.as_ref().filter(|_| self.verify_clients)?;
         let path = directory.join(REVOKED);

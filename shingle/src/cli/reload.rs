@@ -49,7 +49,7 @@ fn describe(Reloaded { stack, changes }: &Reloaded) -> String {
     changes.iter().map(line).collect()
 }
 
-/// One change and what came of it, as a line.
+/// Formats a change and its outcome as a line.
 pub fn line(StackChange { part, name, verb, outcome, why }: &StackChange) -> String {
     let outcome = match outcome {
         Outcome::Done => "done",

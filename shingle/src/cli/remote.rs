@@ -97,8 +97,7 @@ impl RemoteArgs {
     }
 }
 
-/// The user of the process at the other end, if that is neither this user nor root: whoever can write to a directory can put a socket there, and requests
-/// may hold keys.
+/// User ID of the server if it is neither this user nor root. Any user who can write to a directory can put a socket there, and requests may hold keys.
 fn stranger(client: &ControlClient) -> Option<u32> {
     let own = rustix::process::geteuid().as_raw();
     // A kernel that does not tell knows no other users.

@@ -48,7 +48,7 @@ pub(super) fn write_zone_name(name: &mut String, geometry: &ZoneGeometry, zone: 
     let _ = write!(name, "{prefix}{:06}", zone.0);
 }
 
-/// What file systems put into directories by themselves: ext4 into its root, and storage servers where snapshots can be found.
+/// Names that file systems put into directories by themselves: ext4 into its root, and storage servers where snapshots can be found.
 const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", ".snapshot"];
 
 const CONVENTIONAL: &str = "cnv-";

@@ -496,7 +496,7 @@ impl Connection {
         }
         if let Some((patience, close)) = self.patience() {
             if now >= patience && close == Close::Idle && !mem::replace(&mut self.seems_idle, true) {
-                // Until then the ring tells what waits in the socket.
+                // Until then the ring completes a receive of bytes that wait in the socket.
                 cx.wake_at(now + RETRY);
             } else if now >= patience {
                 self.session.handle_close(close, &mut self.home.pool.borrow_mut());

@@ -166,11 +166,11 @@ pub fn serving_these(disks: &[&str], sectors: u64, sockets: &str) -> (String, St
     (table, stack)
 }
 
-/// Where the service `shingle@NAME` has its stack files. Each has a directory of its own for sockets.
+/// Directory of the stack files of `shingle@NAME` services. Each service has a directory of its own for sockets.
 const SERVICES: &str = "/etc/shingle";
 
-/// What the names of the sockets begin with in the stack file `path`: several stack files of one directory do not share sockets. `stack.toml`, the name that
-/// the documentation uses, stack files of services and text without a file leave it out.
+/// Prefix of the socket names in the stack file `path`, so that several stack files of one directory do not share sockets. It is empty for `stack.toml`, the name
+/// that the documentation uses, for stack files of services, and without a file.
 pub fn socket_prefix(path: Option<&Path>) -> String {
     let path = path.filter(|path| path.parent() != Some(Path::new(SERVICES)));
     let stem = path.and_then(Path::file_stem).map(|stem| clean(&stem.to_string_lossy()));

@@ -578,7 +578,7 @@ impl ZonedDir {
         }
     }
 
-    /// Closes the file that was not used for the longest time. Returns false if there is none without I/O in flight.
+    /// Closes the file that was not used for the longest time. Returns false if all files have I/O in flight.
     fn close_oldest(&mut self, cx: &mut Cx<'_>) -> bool {
         let oldest = self.files.evict_oldest();
         oldest.map(|(zone, file)| self.close_file(zone, file, cx)).is_some()
