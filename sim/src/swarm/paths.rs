@@ -18,7 +18,9 @@ use crate::choices::{Choices, choices_by_name};
 use crate::disk::{CrashConfig, Leaf};
 use crate::model::Violation;
 use shingle_core::block::{Bio, Cx, DeviceId, Op, Reason, Silence, Stack, Why};
-use shingle_core::multipath::{AnaState, Group, Groups, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, Rules};
+use shingle_core::multipath::{
+    AnaState, Group, Groups, Head, HeadOptions, PathConfig, PathHealth, PolicyKind, PolicyOptions, Rules,
+};
 use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 
@@ -32,6 +34,8 @@ const MAX_PATHS: usize = 8;
 pub(super) struct PathsPlan {
     pub paths: Vec<PathHabits>,
     pub policy: PolicyKind,
+    /// Options of the policy, if it has any.
+    pub policy_options: PolicyOptions,
     pub options: HeadOptions,
     /// Whether nothing ever happens to the first path.
     pub steady: bool,
@@ -68,6 +72,7 @@ impl PathsPlan {
         // From a copy, so that the worlds of older seeds stay as they were.
         let own = &mut rng.clone().fork();
         let outages = own.chance(1, 3).then(|| Outages::draw(own));
+        let policy_options = if own.chance(1, 3) { draw_policy_options(own) } else { PolicyOptions::default() };
         let steady = rng.chance(1, 2) && outages.is_none();
         let mut paths: Vec<PathHabits> = (0..between(rng, 2, 4)).map(|_| draw_path(disk, rng)).collect();
         if steady {
@@ -92,7 +97,9 @@ impl PathsPlan {
             ..HeadOptions::default()
         };
         let options = HeadOptions { rules: rules_for(options.no_path_timeout, options.attempts), ..options };
-        Self { paths, policy: some(rng, &PolicyKind::ALL), options, steady, sound, mute, outages }
+        let policy = some(rng, &PolicyKind::ALL);
+        let policy_options = of_policy(policy, policy_options);
+        Self { paths, policy, policy_options, options, steady, sound, mute, outages }
     }
 
     /// The paths with each value recorded, or replaced by the recorded one; rates are not. What has to fit to the paths is computed from them.
@@ -126,19 +133,27 @@ impl PathsPlan {
             ..drawn.options
         };
         let policy = choices.decide("path-policy", (PolicyKind::RoundRobin, &PolicyKind::ALL), |_| drawn.policy);
+        let PolicyOptions { decay, window, low_water } = drawn.policy_options;
+        let policy_options = PolicyOptions {
+            decay: choices.pin("policy-decay", None, decay),
+            window: choices.pin("policy-window-ns", None, window),
+            low_water: choices.pin("policy-low-water", None, low_water),
+        };
+        let policy_options = of_policy(policy, policy_options);
         let steady = choices.pin("is-steady", false, drawn.steady);
         let sound = choices.pin("is-sound", false, drawn.sound);
         let outages =
             choices.pin("has-outages", false, drawn.outages.is_some()).then(|| drawn.outages.unwrap_or_default());
-        Some(Self { paths, policy, options, steady, sound, mute, outages })
+        Some(Self { paths, policy, policy_options, options, steady, sound, mute, outages })
     }
 
     /// One group, or with dm-multipath's rules the first path before the others.
     fn groups(&self) -> Groups {
         if self.options.rules == Rules::Nvme {
-            return Groups::one(self.policy);
+            return Groups::one_with(self.policy, self.policy_options);
         }
-        let group = |paths: usize| Group::new(self.policy, self.policy.build(), [1].repeat(paths));
+        let group =
+            |paths: usize| Group::new(self.policy, self.policy.build_with(&self.policy_options), [1].repeat(paths));
         Groups::new(Vec::from([group(1), group(self.paths.len() - 1)]), 0)
     }
 
@@ -216,6 +231,20 @@ fn pinned_path(drawn: PathHabits, disk: &CrashConfig, choices: &mut Choices) -> 
         path.silence = Silence::After(bound_of(&path, disk));
     }
     path
+}
+
+/// Options within their ranges, the ends of which are more likely.
+fn draw_policy_options(rng: &mut Rng) -> PolicyOptions {
+    PolicyOptions {
+        decay: Some(some(rng, &[0, 10, 99])),
+        window: Some(Duration::from_micros(some(rng, &[100, 1_000, 50_000]))),
+        low_water: Some(some(rng, &[1, 5, 1_000_000])),
+    }
+}
+
+/// These options if the policy takes them; otherwise none.
+fn of_policy(policy: PolicyKind, options: PolicyOptions) -> PolicyOptions {
+    if options.check(policy).is_ok() { options } else { PolicyOptions::default() }
 }
 
 fn draw_path(disk: &CrashConfig, rng: &mut Rng) -> PathHabits {
