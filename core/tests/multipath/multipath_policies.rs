@@ -264,8 +264,11 @@ fn options_that_are_left_out_are_those_of_the_publications() {
     assert_eq!(AdaptiveOptions::from(&options), adaptive);
 }
 
+/// Node, class, latency in us, samples and weight of a window.
+type Window = (u8, Option<IoClass>, u64, u64, Option<u32>);
+
 /// All windows that a policy has of a path.
-fn windows(policy: &dyn Policy, path: usize) -> Vec<(u8, Option<IoClass>, u64, u64, Option<u32>)> {
+fn windows(policy: &dyn Policy, path: usize) -> Vec<Window> {
     let mut all = Vec::new();
     policy.windows(path, &mut |PathWindow { node, class, latency, samples, weight }| {
         all.push((node.0, class, latency.0 / 1000, samples, weight));
