@@ -105,7 +105,7 @@ fn nodes_of_a_device_and_of_its_paths_are_read() {
     let HeadPlan { paths, node, .. } = head(&plan);
     assert_eq!((paths[0].node, paths[1].node, *node), (None, Some(Node(1)), Some(Node(2))));
     let range = "allowed: 0 to 255 (a NUMA node)";
-    assert_says(&with("[device.m]\npaths = [{ device = \"p0\", node = 256 }]\n"), &["toml:9:35", range]);
+    assert_says(&with("[device.m]\npaths = [{ device = \"p0\", node = 256 }]\n"), &["toml:9:34", range]);
     assert_says(&with("[device.m]\npaths = [\"p0\"]\nnode = 256\n"), &["toml:10:8", range]);
 }
 
