@@ -115,7 +115,7 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
-    /// DeviceHealth of the device itself, without the devices below.
+    /// Health of the device itself, without the devices below.
     fn health(&self) -> DeviceHealth {
         DeviceHealth::Works
     }

@@ -1,8 +1,8 @@
-//! DeviceHealth of a device, as the device itself knows it.
+//! Health of a device, as the device itself knows it.
 
 use crate::prelude::*;
 
-/// DeviceHealth of a device. The order is from good to bad.
+/// Health of a device. The order is from good to bad.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceHealth {
     /// The device works, or has no way to know.
@@ -12,7 +12,7 @@ pub enum DeviceHealth {
     Loading,
     /// The device accepts no writes any more: the reason.
     ReadOnly(String),
-    /// The device can be neither read nor written: the reason.
+    /// The device cannot be read or written: the reason.
     Failed(String),
 }
 

@@ -339,7 +339,7 @@ impl Stack {
         device.below().iter().map(|below| self.survival(*below)).fold(device.survival(), Survival::min)
     }
 
-    /// DeviceHealth of device `id`: the worst of its own and that of the devices below.
+    /// Health of device `id`: the worst of the device and of all devices below it.
     #[must_use]
     pub fn health(&self, id: DeviceId) -> DeviceHealth {
         let device = &self.slots[id.0 as usize].device;
