@@ -50,6 +50,13 @@ impl Duration {
     }
 }
 
+impl From<core::time::Duration> for Duration {
+    /// The same span; 584 years, the longest, for one that is longer.
+    fn from(span: core::time::Duration) -> Self {
+        Duration(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Instant;
     fn add(self, span: Duration) -> Instant {

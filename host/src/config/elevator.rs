@@ -23,11 +23,11 @@ impl ElevatorSpec {
     /// Reads them from the keys of a disk.
     pub fn read(fields: &mut Fields<'_>) -> Self {
         let mut spec = Self { options: ElevatorOptions::default(), place: None };
-        spec.take(fields.duration("max-wait").map(time), |options| &mut options.max_wait);
+        spec.take(fields.duration("max-wait").map(|at| at.map(Duration::from)), |options| &mut options.max_wait);
         spec.take(fields.size("batch-size").map(|at| at.map(|bytes| bytes / 512)), |options| {
             &mut options.batch_sectors
         });
-        spec.take(fields.duration("batch-time").map(time), |options| &mut options.batch_time);
+        spec.take(fields.duration("batch-time").map(|at| at.map(Duration::from)), |options| &mut options.batch_time);
         spec.take(short(fields, "hold-back"), |options| &mut options.hold_back);
         spec.take(short(fields, "linger"), |options| &mut options.linger);
         let sectors = |bytes| u32::try_from(bytes / 512).unwrap_or(u32::MAX);
@@ -45,15 +45,11 @@ impl ElevatorSpec {
 
 /// A time for which the disk may stand still although somebody waits.
 fn short(fields: &mut Fields<'_>, key: &'static str) -> Option<At<Duration>> {
-    let at = fields.duration(key).map(time)?;
+    let at = fields.duration(key)?.map(Duration::from);
     if at.value <= MOST_IDLE {
         return Some(at);
     }
     let title = format!("`{key}` is out of range");
     fields.error(Diagnostic::at(at.span, title).label("allowed: up to 1s; writes wait for as long"));
     None
-}
-
-fn time(at: At<std::time::Duration>) -> At<Duration> {
-    at.map(|time| Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }

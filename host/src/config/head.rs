@@ -138,7 +138,7 @@ fn read_node(fields: &mut Fields<'_>) -> Option<Node> {
 /// Reads and checks the options of a policy.
 fn read_policy_options(fields: &mut Fields<'_>, policy: PolicyKind) -> PolicyOptions {
     let decay = fields.count("decay").map(|at| at.value);
-    let window = fields.duration("window").map(|at| nanos(at.value));
+    let window = fields.duration("window").map(|at| at.value.into());
     let low_water = fields.count("low-water").map(|at| at.value);
     let options = PolicyOptions { decay, window, low_water };
     if let Err(error) = options.check(policy) {
@@ -147,10 +147,6 @@ fn read_policy_options(fields: &mut Fields<'_>, policy: PolicyKind) -> PolicyOpt
         fields.error(Diagnostic::at(place, format!("`{key}` of a policy of paths is wrong")).label(error.to_string()));
     }
     options
-}
-
-fn nanos(time: std::time::Duration) -> Duration {
-    Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn read_path(item: Item<'_>) -> Option<PathPlan> {
@@ -188,12 +184,12 @@ fn bounded(
     at: At<std::time::Duration>,
     (least, most): (u64, u64),
 ) -> Option<Duration> {
-    let whole = at.map(|time| nanos(time).as_nanos());
-    let ms = whole.clone().map(|ns| ns.div_ceil(1_000_000));
+    let time = Duration::from(at.value);
+    let ms = at.map(|_| time.as_nanos().div_ceil(1_000_000));
     let mistake = ms.outside(key, least..=most, "ms");
     let is_right = mistake.is_none();
     mistake.into_iter().for_each(|mistake| fields.error(mistake));
-    is_right.then(|| Duration::from_nanos(whole.value))
+    is_right.then_some(time)
 }
 
 /// All paths, each with the name of its device.

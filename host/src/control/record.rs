@@ -70,7 +70,7 @@ pub fn record(
         writer: Writer::new(to, started_unix_ns, &devices)?,
         touched: BTreeSet::new(),
         taken: Taken::default(),
-        ends_at: wanted.duration.map_or(u64::MAX, |length| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)),
+        ends_at: wanted.duration.map_or(u64::MAX, |length| shingle_core::time::Duration::from(length).as_nanos()),
         most: wanted.count.unwrap_or(u64::MAX),
         devices,
     };

@@ -49,7 +49,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub fn new(timeout: time::Duration) -> Self {
-        let timeout = Duration(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let timeout = Duration::from(timeout);
         Self { timeout, next: timeout, worst: Duration::ZERO }
     }
 

@@ -133,8 +133,7 @@ impl Table<'_> {
 
     /// A time, as in `"8.2ms"`.
     pub fn time(&mut self, key: &'static str, allowed: RangeInclusive<Duration>) -> Duration {
-        let value = self.fields.duration(key);
-        let value = value.map(|at| at.map(|time| Duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))));
+        let value = self.fields.duration(key).map(|at| at.map(Duration::from));
         self.checked(key, "\"1ms\"", value, allowed, |time| format!("{:?}", std::time::Duration::from_nanos(time.0)))
     }
 

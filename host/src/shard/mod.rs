@@ -166,7 +166,7 @@ impl Shard {
         if let Some(clock) = &self.simulated {
             return clock.get();
         }
-        Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Instant::ZERO + self.origin.elapsed().into()
     }
 
     /// NUMA node of the CPU on which this thread runs at the moment; 0 in a simulation.

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use shingle_core::multipath::{PolicyKind, PolicyOptions, PolicyOptionsError};
-use shingle_core::time::Duration;
 use shingle_host::config::{parse_duration, parse_size};
 use shingle_lab::multipath::{Arrival, Load};
 use shingle_lab::reproduce::OwnSets;
@@ -56,7 +55,7 @@ impl OwnPaths {
     /// # Errors
     /// If one is out of the range of `latency`, which takes all that `adaptive` takes.
     fn policy_options(&self) -> Result<PolicyOptions, PolicyOptionsError> {
-        let window = self.window.map(|time| Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+        let window = self.window.map(Into::into);
         let options = PolicyOptions { decay: self.decay, window, low_water: self.low_water };
         options.check(PolicyKind::Latency).map(|()| options)
     }

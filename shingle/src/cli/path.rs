@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use shingle_core::time::Duration;
 use shingle_host::control::protocol::{
     AddPath, FailPath, HeadStatus, ListPaths, OnePath, Operation, PathPolicyOptions, PathStatus, PathWindowStatus,
     RemovePath, RestorePath, SetPathPolicy, SetPathState,
@@ -120,7 +121,7 @@ pub fn run(args: &PathArgs) -> Result<(), CliError> {
         PathCommand::Remove(args) => change(&args.ask, &RemovePath(args.path())),
         PathCommand::Policy(PolicyArgs { device, policy, options, ask }) => {
             let (device, policy, window) = (device.clone(), policy.clone(), options.window);
-            let window_ns = window.map(|window| u64::try_from(window.as_nanos()).unwrap_or(u64::MAX));
+            let window_ns = window.map(|window| Duration::from(window).as_nanos());
             let (decay_percent, low_water) = (options.decay, options.low_water);
             change(ask, &SetPathPolicy { device, policy, decay_percent, window_ns, low_water })
         }
