@@ -3,7 +3,7 @@
 use shingle_core::device::NullConfig;
 use shingle_core::dm::zoned::check::check;
 use shingle_core::dm::zoned::format::{self, Media, MemoryMedia};
-use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Number, ZoneClass};
+use shingle_core::dm::zoned::{BLOCK_BYTES, Block, ZoneClass};
 use shingle_core::time::Duration;
 
 use crate::dmz::{fix1, fix2, runs};
@@ -31,10 +31,10 @@ fn volume(media: &mut MemoryMedia, zone_blocks: u32) -> Volume {
     let configs: Vec<NullConfig> = media
         .space()
         .members()
-        .iter()
-        .map(|member| {
-            let zones = &media.space().zones().as_slice()[member.first_zone.index()..][..member.zones as usize];
-            let random = zones.iter().filter(|zone| zone.class == ZoneClass::Random).count() as u32;
+        .numbered()
+        .map(|(number, member)| {
+            let random =
+                media.space().zones_of(number).iter().filter(|zone| zone.class == ZoneClass::Random).count() as u32;
             let mut config = disk(member.zones, member.is_zoned.then_some(random));
             config.capacity = member.blocks * 8;
             if let Some(zones) = &mut config.zoned {

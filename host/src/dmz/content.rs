@@ -6,7 +6,7 @@ use shingle_core::dm::zoned::{BLOCK_BYTES, Block, Member, MemberNo, Number, SetZ
 
 use shingle_core::impl_display;
 
-use super::{DeviceMedia, Reach};
+use super::Disks;
 
 /// Bytes at the start of a disk that are looked at. Every signature lies in them.
 pub(crate) const HEAD: usize = 128 << 10;
@@ -73,20 +73,27 @@ impl Content {
             None => head.iter().any(|byte| *byte != 0).then_some(Self::Data),
         }
     }
+
+    /// Error of a tool that found this on disk `name` instead of a volume of its `wanted` format, with the next step; `None` for an unknown format.
+    pub(crate) fn instead_of(&self, wanted: &str, name: &str) -> Option<String> {
+        let next = match self {
+            Self::Stl => "use `shingle stl`",
+            Self::DmZoned(_) | Self::DamagedDmZoned => "use `shingle dmz`",
+            Self::Other(_) => "name another disk",
+            Self::Data => return None,
+        };
+        Some(format!("{name} holds no {wanted} but {self}: {next}"))
+    }
 }
 
 /// Says what disks hold that have no dm-zoned set, and which command fits, if they hold something known; `None` otherwise.
-pub fn other_content<R: Reach>(disks: &mut DeviceMedia<R>) -> Option<String> {
+pub fn other_content(disks: &mut Disks) -> Option<String> {
     if Sets::find(disks).is_ok() || Salvage::survey(disks, &mut |_, _| ()).is_ok() {
         return None;
     }
-    disks.space().members().numbers().find_map(|place| {
-        let next = match head(disks, place).ok()?? {
-            found @ Content::Stl => format!("{found}: use `shingle stl`"),
-            found @ Content::Other(_) => format!("{found}: name another disk"),
-            _ => return None,
-        };
-        Some(format!("{} holds no dm-zoned set but {next}", disks.names().nth(place.index())?))
+    disks.space().members().numbers().find_map(|place| match head(disks, place).ok()?? {
+        Content::DmZoned(_) | Content::DamagedDmZoned => None,
+        found => found.instead_of("dm-zoned set", disks.names().nth(place.index())?),
     })
 }
 
@@ -94,7 +101,7 @@ pub fn other_content<R: Reach>(disks: &mut DeviceMedia<R>) -> Option<String> {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn content<R: Reach>(disks: &mut DeviceMedia<R>) -> Result<Option<String>, MediaError> {
+pub fn content(disks: &mut Disks) -> Result<Option<String>, MediaError> {
     for place in disks.space().members().numbers() {
         let found = match head(disks, place)? {
             Some(found) => Some(found.to_string()),
@@ -108,7 +115,7 @@ pub fn content<R: Reach>(disks: &mut DeviceMedia<R>) -> Result<Option<String>, M
 }
 
 /// What the start of a disk says, of its first zone that can be read.
-fn head<R: Reach>(disks: &mut DeviceMedia<R>, place: MemberNo) -> Result<Option<Content>, MediaError> {
+fn head(disks: &mut Disks, place: MemberNo) -> Result<Option<Content>, MediaError> {
     let space = disks.space();
     let Member { first_zone, zones, blocks, .. } = space.members()[place];
     let is_readable = |zone: &SetZone| space.zones()[*zone].health != ZoneHealth::Offline;
@@ -120,11 +127,9 @@ fn head<R: Reach>(disks: &mut DeviceMedia<R>, place: MemberNo) -> Result<Option<
     Ok(Content::of(&head))
 }
 
-fn written_zone<R: Reach>(disks: &DeviceMedia<R>, place: MemberNo) -> Option<String> {
-    let member = &disks.space().members()[place];
-    let own = disks.space().zones().iter().skip(member.first_zone.index()).take(member.zones as usize);
-    let (zone, info) =
-        own.enumerate().find(|(_, zone)| zone.class == ZoneClass::Sequential && zone.wp > Block::FIRST)?;
+fn written_zone(disks: &Disks, place: MemberNo) -> Option<String> {
+    let mut zones = disks.space().zones_of(place).iter().enumerate();
+    let (zone, info) = zones.find(|(_, zone)| zone.class == ZoneClass::Sequential && zone.wp > Block::FIRST)?;
     Some(format!("data in zone {zone}, of which {} blocks of 4096 bytes are written", info.wp))
 }
 

@@ -74,11 +74,12 @@ impl<R: Reach> DeviceMedia<R> {
         &self.devices[place].limits
     }
 
-    /// Devices that allow fewer active zones than a set needs, by name, and why that is so.
-    pub fn members_with_few_active_zones(&self) -> impl Iterator<Item = (&str, String)> {
-        let few =
-            |(member, device): (MemberNo, &SetDevice)| too_few_active(&self.space, member, device.limits.max_active());
-        self.devices.numbered().filter_map(move |(member, device)| Some((device.name.as_str(), few((member, device))?)))
+    /// Says which device allows fewer active zones than a set needs, if one does.
+    #[must_use]
+    pub fn too_few_active_zones(&self) -> Option<String> {
+        self.devices.numbered().find_map(|(member, SetDevice { name, limits, .. })| {
+            Some(format!("{name} {}", too_few_active(&self.space, member, limits.max_active())?))
+        })
     }
 
     /// Has a device do something, and waits for it.

@@ -13,13 +13,9 @@ pub fn other_content(disks: &mut Disks) -> Option<String> {
     if Volume::find_part(disks, &mut findings).is_ok() || Survey::take(disks, &mut |_, _| ()).is_ok() {
         return None;
     }
-    (0..disks.disks().len()).find_map(|number| {
-        let next = match head(disks, number).ok()?? {
-            found @ (Content::DmZoned(_) | Content::DamagedDmZoned) => format!("{found}: use `shingle dmz`"),
-            found @ Content::Other(_) => format!("{found}: name another disk"),
-            _ => return None,
-        };
-        Some(format!("{} holds no stl volume but {next}", disks.names().nth(number)?))
+    (0..disks.disks().len()).find_map(|number| match head(disks, number).ok()?? {
+        Content::Stl => None,
+        found => found.instead_of("stl volume", disks.names().nth(number)?),
     })
 }
 

@@ -197,6 +197,13 @@ impl ZoneSpace {
         &self.zones
     }
 
+    /// The zones of device `member`.
+    #[must_use]
+    pub fn zones_of(&self, member: MemberNo) -> &[ZoneInfo] {
+        let Member { first_zone, zones, .. } = self.members[member];
+        &self.zones.as_slice()[first_zone.index()..][..zones as usize]
+    }
+
     /// Whether the first device is a regular one, so that there are cache zones.
     #[must_use]
     pub fn has_cache(&self) -> bool {

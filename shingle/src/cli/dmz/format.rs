@@ -48,8 +48,8 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
     {
         return Err(CliError::Failed(format!("{found}: use --force to destroy it")));
     }
-    if let Some((member, why)) = disks.members_with_few_active_zones().next() {
-        return Err(CliError::Failed(format!("{member} {why}")));
+    if let Some(why) = disks.too_few_active_zones() {
+        return Err(CliError::Failed(why));
     }
     let options = args.options(&disks)?;
     let formatted = with_percent("formatting", |progress| format(&mut disks, &options, progress));

@@ -7,13 +7,12 @@ use super::{
 use crate::dm::zoned::{BLOCK_BYTES, Block, MemberNo, Number, SetZone, ZoneClass, ZoneHealth, ZoneSpace};
 use crate::prelude::*;
 
-/// Says why dm-zoned cannot use a member that allows `max_active` active zones, if it has more sequential ones: dm-zoned leaves any number of these written in part,
-/// as hard disks allow it, and each stays active.
+/// Says why dm-zoned cannot use a member that allows `max_active` active zones, if it has more sequential ones: dm-zoned leaves any number of these
+/// written in part, as hard disks allow it, and each stays active.
 #[must_use]
 pub fn too_few_active(space: &ZoneSpace, member: MemberNo, max_active: Option<u32>) -> Option<String> {
-    let (max_active, member) = (max_active?, &space.members()[member]);
-    let own = space.zones().iter().skip(member.first_zone.index()).take(member.zones as usize);
-    let zones = own.filter(|zone| zone.class == ZoneClass::Sequential).count();
+    let max_active = max_active?;
+    let zones = space.zones_of(member).iter().filter(|zone| zone.class == ZoneClass::Sequential).count();
     let why = "dm-zoned leaves any number of them written in part; `shingle stl` makes do with 7";
     (zones > max_active as usize)
         .then(|| format!("allows {max_active} active zones at a time and has {zones} sequential ones: {why}"))
