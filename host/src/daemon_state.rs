@@ -161,22 +161,18 @@ impl DaemonState {
     ///
     /// # Errors
     /// If a shard does not answer.
-    pub fn export_health(&self) -> Result<Vec<(String, DeviceHealth)>, MailboxError> {
-        let exports = self.exports.exports();
-        let mut found: Vec<Option<DeviceHealth>> = vec![None; exports.len()];
+    pub fn export_health(&self) -> Result<Vec<(Export, DeviceHealth)>, MailboxError> {
+        let mut exports: Vec<_> =
+            self.exports.exports().into_iter().map(|export| (export, DeviceHealth::default())).collect();
         for (number, shard) in self.shards.iter().enumerate() {
-            let of_shard = |(_, export): &(usize, &Export)| export.shard == number;
-            let wanted: Vec<_> = exports.iter().enumerate().filter(of_shard).map(|(n, it)| (n, it.device)).collect();
+            let mut own: Vec<_> = exports.iter_mut().filter(|(export, _)| export.shard == number).collect();
+            let devices: Vec<_> = own.iter().map(|(export, _)| export.device).collect();
             let asked = shard.mailbox.ask(move |shard: &mut Shard| -> Vec<_> {
-                wanted.into_iter().map(|(export, device)| (export, shard.stack.health(device))).collect()
+                devices.into_iter().map(|device| shard.stack.health(device)).collect()
             })?;
-            asked.into_iter().for_each(|(export, health)| found[export] = Some(health));
+            own.iter_mut().zip(asked).for_each(|((_, health), found)| *health = found);
         }
-        Ok(exports
-            .into_iter()
-            .map(|export| export.name)
-            .zip(found.into_iter().map(Option::unwrap_or_default))
-            .collect())
+        Ok(exports)
     }
 
     /// Where users of this machine find an export, if it has a place of its own.

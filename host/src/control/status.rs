@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shingle_core::block::{DeviceHealth, Op};
+use shingle_core::block::Op;
 use shingle_core::plug::ZonePlug;
 use shingle_core::time::Duration;
 
@@ -40,12 +40,10 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     }
     // What was made at run time comes behind what the stack file has.
     devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
-    let health: BTreeMap<String, DeviceHealth> = daemon.export_health()?.into_iter().collect();
-    let exports = daemon.exports.exports().into_iter().map(|export| {
+    let exports = daemon.export_health()?.into_iter().map(|(export, health)| {
         let of_it = |named: &&Named| named.device == export.device;
         let device = names[export.shard].iter().find(of_it).map(|named| named.name.clone());
         let path = daemon.place_of(&export.name).map(|path| path.display().to_string());
-        let health = health.get(&export.name).cloned().unwrap_or_default();
         let (bytes, read_only) = (export.bytes(), export.is_read_only());
         ExportStatus {
             name: export.name,

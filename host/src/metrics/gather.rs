@@ -71,7 +71,7 @@ impl Snapshot {
         // All disks have been asked by now, so that one waits for them no longer than for the slowest.
         surveys.iter().for_each(|(name, survey)| all.add_survey(name, survey));
         for (export, health) in daemon.export_health()? {
-            all.number("export_health", &[&export, health.name()], 1.0);
+            all.number("export_health", &[&export.name, health.name()], 1.0);
         }
         for (export, clients) in daemon.exports.used() {
             let of_it = |named: &&Named| named.device == export.device;

@@ -20,7 +20,7 @@ use shingle_host::control::protocol::{Outcome, Reload, Reloaded};
 use shingle_host::daemon::{Daemon, DaemonError};
 use shingle_host::disk::raise_file_limit;
 use shingle_host::pulse::Pulse;
-use shingle_host::serve::Sockets;
+use shingle_host::serve::{Export, Sockets};
 use shingle_host::service_manager::notify;
 
 /// Run a stack in the foreground
@@ -149,23 +149,21 @@ fn wait_for_volumes(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<Lo
     let mut is_told = false;
     loop {
         let health = daemon.state().export_health().map_err(CliError::failed)?;
-        let loading = health.iter().find(|(_, health)| *health == DeviceHealth::Loading).map(|(export, _)| export);
-        match loading {
-            Some(export) if begin.elapsed() < MAX_LOADING => {
-                if !is_told && begin.elapsed() >= LOOK {
-                    notify(&format!("STATUS=loading the volume of export `{export}`"));
-                    is_told = true;
-                }
-            }
-            Some(export) => {
-                let seconds = MAX_LOADING.as_secs();
-                tracing::warn!(
-                    export,
-                    "the volume of export `{export}` is still loading after {seconds} s: its clients wait"
-                );
-                return Ok(Loaded::Failed(failed_of(health)));
-            }
-            None => return Ok(Loaded::Failed(failed_of(health))),
+        let Some((loading, _)) = health.iter().find(|(_, health)| *health == DeviceHealth::Loading) else {
+            return Ok(Loaded::Failed(failed_of(health)));
+        };
+        let (export, waited) = (&loading.name, begin.elapsed());
+        if waited >= MAX_LOADING {
+            let seconds = MAX_LOADING.as_secs();
+            tracing::warn!(
+                export,
+                "the volume of export `{export}` is still loading after {seconds} s: its clients wait"
+            );
+            return Ok(Loaded::Failed(failed_of(health)));
+        }
+        if !is_told && waited >= LOOK {
+            notify(&format!("STATUS=loading the volume of export `{export}`"));
+            is_told = true;
         }
         if signals.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return Ok(Loaded::Stopped);
@@ -174,9 +172,9 @@ fn wait_for_volumes(daemon: &Daemon, signals: &mpsc::Receiver<i32>) -> Result<Lo
     }
 }
 
-fn failed_of(health: Vec<(String, DeviceHealth)>) -> Vec<(String, String)> {
+fn failed_of(health: Vec<(Export, DeviceHealth)>) -> Vec<(String, String)> {
     let failed = health.into_iter().filter(|(_, health)| matches!(health, DeviceHealth::Failed(_)));
-    failed.filter_map(|(export, health)| Some((export, health.fault()?))).collect()
+    failed.filter_map(|(export, health)| Some((export.name, health.fault()?))).collect()
 }
 
 /// Error of a stack of which exports cannot be used.
