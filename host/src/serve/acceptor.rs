@@ -136,6 +136,20 @@ impl Acceptor {
         }
     }
 
+    /// Makes room for the next client. False: there will be some later.
+    fn has_room(&mut self, cx: &mut SourceCx<'_>) -> bool {
+        match self.handshakes.make_room(cx.now()) {
+            Room::Free => {}
+            Room::Evicted(connection) => connection.into_iter().for_each(|connection| cx.notify(connection)),
+            Room::At(time) => {
+                // A client that is done makes room earlier.
+                self.not_before = time.min(cx.now() + FULL_PAUSE);
+                return false;
+            }
+        }
+        true
+    }
+
     /// One line for each trouble, not for each client that has it.
     fn tell(&mut self, text: &str) {
         if !std::mem::replace(&mut self.told, true) {
@@ -180,13 +194,7 @@ impl Source for Acceptor {
             return Pump::Done;
         }
         self.delay_for_violations(cx.now());
-        match self.handshakes.make_room(cx.now()) {
-            Room::Free => {}
-            Room::Evicted(connection) => connection.into_iter().for_each(|connection| cx.notify(connection)),
-            // A client that is done makes room earlier.
-            Room::At(time) => self.not_before = self.not_before.max(time.min(cx.now() + FULL_PAUSE)),
-        }
-        if cx.now() >= self.not_before {
+        if cx.now() >= self.not_before && self.has_room(cx) {
             let request = Request::Accept { listener: self.socket.clone(), accepted: None };
             self.accepting = cx.submit(ACCEPT, request).is_ok();
         }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
 use shingle_core::frontend::Pool;
-use shingle_core::frontend::nbd::{Session, SessionLimits};
+use shingle_core::frontend::nbd::{PAYLOAD_MAX_BYTES, Session, SessionLimits};
 use shingle_core::time::{Duration, Instant};
 use shingle_sys::Completion;
 
@@ -66,11 +66,8 @@ pub struct NbdOptions {
 /// the longest request.
 fn default_memory(limit: Option<u64>) -> usize {
     let quarter = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 4).unwrap_or(usize::MAX));
-    quarter.clamp(LONGEST_REQUEST, 512 << 20)
+    quarter.clamp(PAYLOAD_MAX_BYTES as usize, 512 << 20)
 }
-
-/// Bytes of the longest request.
-const LONGEST_REQUEST: usize = 32 << 20;
 
 impl Default for NbdOptions {
     fn default() -> Self {
