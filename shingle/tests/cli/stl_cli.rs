@@ -380,7 +380,9 @@ fn stack_files_of_one_directory_have_sockets_of_their_own() {
     for disk in ["a", "b"] {
         scratch.ok(&format!("create {disk} --size 64MiB --zone-size 1MiB"));
     }
-    scratch.ok("stl format a --stack one.toml");
+    let said = scratch.ok("stl format a --stack one.toml");
+    let written = fs::read_to_string(scratch.0.join("one.toml")).unwrap();
+    assert!(said.ends_with(&written), "the stack file that is shown is the one that is written: {said}");
     scratch.ok("stl format b --stack two.toml");
     let up = |file: &str| scratch.up_as(scratch.shingle().args(["up", file]).stderr(scratch.stderr_file()));
     let one = up("one.toml");

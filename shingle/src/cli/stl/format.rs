@@ -15,7 +15,7 @@ use shingle_host::config::format_bytes;
 use shingle_host::stl::{Disks, content};
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, percent, serving, serving_these, socket_prefix, uuid};
+use super::set::{SetArgs, geometry, geometry_json, percent, serving_these, socket_prefix, uuid};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -73,11 +73,12 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
         FormatError::Create(CreateError::Reserve(_)) => CliError::usage(error),
         other => CliError::failed(other),
     })?;
-    let made = Made { disks: &disks, options: &options, created: &created };
+    let names: Vec<&str> = disks.names().collect();
+    let serving = serving_these(&names, created.sectors, &socket_prefix(args.stack.as_deref()));
     if let Some(stack) = stack {
-        let names: Vec<&str> = disks.names().collect();
-        stack.fill(&serving_these(&names, created.sectors, &socket_prefix(args.stack.as_deref())).1)?;
+        stack.fill(&serving.1)?;
     }
+    let made = Made { disks: &disks, options: &options, created: &created, serving };
     if args.set.json { output::print_json(&made.to_json()) } else { output::print(&made.text()) }
 }
 
@@ -120,6 +121,8 @@ struct Made<'a> {
     disks: &'a Disks,
     options: &'a FormatOptions,
     created: &'a Created,
+    /// As of [`serving_these`].
+    serving: (String, String),
 }
 
 /// What a reserve means: bytes that are exposed, and blocks written for each that users write when 80 % and all of that is used.
@@ -142,7 +145,7 @@ impl Made<'_> {
     }
 
     fn to_json(&self) -> Value {
-        let (table, stack) = serving(self.disks, self.created.sectors);
+        let (table, stack) = &self.serving;
         let cost = |cost: &Cost| {
             let [most, all] = cost.amplification;
             json!({"reserve_per_mille": cost.reserve, "bytes": cost.bytes, "amplification_80": most, "amplification_100": all})
@@ -174,7 +177,7 @@ impl Made<'_> {
             uuid(self.options.set.0),
             format_bytes(self.created.sectors * 512),
             percent(self.options.reserve),
-            serving(self.disks, self.created.sectors).1,
+            self.serving.1,
         )
     }
 }
