@@ -1,6 +1,5 @@
 //! What a line of the log looks like.
 
-use std::borrow::Cow;
 use std::fmt::{self, Debug};
 use std::os::linux::fs::MetadataExt;
 
@@ -105,15 +104,15 @@ impl Visit for Fields {
     }
 }
 
-fn message(fields: &Map<String, Value>) -> Cow<'_, str> {
-    escape_controls(fields.get("message").and_then(Value::as_str).unwrap_or_default())
+fn message(fields: &Map<String, Value>) -> String {
+    in_a_line(fields.get("message").and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Fields say to programs what the message says to people: but for the disk, which some messages do not name.
 fn write_text(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>) -> fmt::Result {
     SystemTime.format_time(out)?;
     // Collectors of logs take each line for a record.
-    write!(out, " {level:>5} {}", message(fields).trim_end().replace('\n', "; "))?;
+    write!(out, " {level:>5} {}", message(fields))?;
     if let Some(disk) = fields.get("disk") {
         write!(out, " disk={}", escape_json_controls(&disk.to_string()))?;
     }
@@ -141,7 +140,7 @@ fn write_journal(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>
         Level::INFO => 6,
         _ => 7,
     };
-    writeln!(out, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=shingle\nMESSAGE={}", in_a_line(&message(fields)))?;
+    writeln!(out, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=shingle\nMESSAGE={}", message(fields))?;
     for (name, value) in fields.iter().filter(|(name, _)| *name != "message") {
         let value = value.as_str().map_or_else(|| value.to_string(), in_a_line);
         writeln!(out, "SHINGLE_{}={value}", name.to_ascii_uppercase())?;
@@ -150,7 +149,7 @@ fn write_journal(level: Level, fields: &Map<String, Value>, out: &mut Writer<'_>
 }
 
 fn in_a_line(text: &str) -> String {
-    escape_controls(text.trim_end()).replace('\n', "; ")
+    escape_controls(text).trim_end().replace('\n', "; ")
 }
 
 #[cfg(test)]
