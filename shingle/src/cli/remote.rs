@@ -106,7 +106,7 @@ fn stranger(client: &ControlClient) -> Option<u32> {
 
 const NAME: &str = "control.sock";
 
-/// Control sockets of this directory at which somebody listens: `control.sock` and those of stack files of other names, as in `archive.control.sock`.
+/// Control sockets of this directory at which a daemon listens: `control.sock` and those of stack files of other names, as in `archive.control.sock`.
 fn live_here() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
     let names = entries.map(|entry| PathBuf::from(entry.file_name()));

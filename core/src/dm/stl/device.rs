@@ -281,7 +281,7 @@ impl State {
         }
     }
 
-    /// Returns the zones that a volume over the used devices of `set` needs besides those with data. Zones that cannot be written do not count, as when the
+    /// Returns the zones that a volume over the used devices of `set` needs in addition to those with data. Zones that cannot be written do not count, as when the
     /// volume was made: if they did, more zones could be kept than its capacity leaves.
     pub fn spare(&self, set: &Set) -> Spare {
         let (devices, _) = set.used();

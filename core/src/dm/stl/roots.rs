@@ -228,7 +228,7 @@ pub(super) fn newest(seen: &[Seen]) -> Result<FoundRoot, Reason> {
     newest.ok_or_else(|| failed(NO_ROOT))
 }
 
-/// Why disks without a root cannot be used, and what helps.
+/// Error of disks on which no root was found, with the next step.
 pub(super) const NO_ROOT: &str = "no root was found: the disks hold no stl volume (`shingle stl format` makes one), or all its roots are lost (`shingle stl salvage` finds what is left)";
 
 /// Why a volume cannot be used.

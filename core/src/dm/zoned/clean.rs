@@ -18,8 +18,7 @@ const TRIES: u32 = 3;
 /// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Resets zones that nobody uses any more, and flushes their devices: until then a power cut may bring back what was in a
-/// zone.
+/// Resets zones that are no longer used, and flushes their devices: until then a power cut may bring back the old data of a zone.
 pub(super) async fn reset_zones(shared: Shared, io: Io) {
     let signal = shared.borrow().signals.clean.clone();
     loop {

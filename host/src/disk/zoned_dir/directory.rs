@@ -93,7 +93,7 @@ impl Directory {
         })
     }
 
-    /// The names in it, but for `.`, `..` and [`OF_FILE_SYSTEMS`]; bytes that are no UTF-8 are replaced, which no name of ours has.
+    /// The names in it, but for `.`, `..` and [`OF_FILE_SYSTEMS`]; bytes that are no UTF-8 are replaced, which no file name of a zoned disk has.
     pub fn names(&self) -> Result<Vec<String>, ZonedDirError> {
         let names = self.files.names(fd(&self.fd));
         let ours =
