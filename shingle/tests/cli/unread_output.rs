@@ -120,9 +120,7 @@ fn a_daemon_that_cannot_say_that_it_is_ready_serves_all_the_same_and_says_so() {
     let child = scratch.shingle().args(["up", "stack.toml"]).stdout(full()).stderr(stderr).spawn().unwrap();
     let daemon = program::Daemon { child, notice: Vec::new() };
     // There is no other sign of its start; a daemon that ended instead would say that.
-    while !scratch.stderr().contains("cannot write to stdout") {
-        std::thread::yield_now();
-    }
+    scratch.stderr_with("cannot write to stdout");
     assert_eq!(scratch.control().ask(r#"{"v":1,"id":1,"op":"status"}"#)["id"], json!(1));
     daemon.stop();
 }

@@ -27,6 +27,6 @@ fn a_request_that_waits_in_the_socket_is_no_idleness() {
     // A client that sends nothing is disconnected all the same.
     let mut idle = Nbd::connect(&scratch, "n");
     idle.closed();
-    assert!(scratch.stderr().contains("`idle-timeout`"), "{}", scratch.stderr());
+    scratch.stderr_with("`idle-timeout`");
     daemon.stop();
 }

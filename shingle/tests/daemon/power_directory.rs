@@ -112,8 +112,7 @@ fn on_a_full_file_system_a_write_fails_and_says_so_and_what_was_written_stays() 
     let fit = errors.iter().filter(|error| **error == 0).count();
     assert!((200..256).contains(&fit) && errors.is_sorted() && errors[399] == 28, "ENOSPC: {errors:?}");
     assert_eq!(there(&mut client, 0, fit as u64), vec![true; fit]);
-    let log = scratch.stderr();
-    assert!(log.contains("small/drive/data: No space left on device"), "{log}");
+    scratch.stderr_with("small/drive/data: No space left on device");
     // What is discarded is room again.
     client.discard(0, 1 << 20);
     write(&mut client, 0, 0..8);

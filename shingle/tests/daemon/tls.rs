@@ -118,11 +118,7 @@ impl Secure {
     fn keeps_out(&self, uri: &str, client: &str, server: &str) {
         let (well, said) = self.client("nbdinfo", &["--size", uri]);
         assert!(!well && said.contains(client), "{uri}: {said}");
-        let end = Instant::now() + Duration::from_secs(10);
-        while !self.scratch.stderr().contains(server) {
-            assert!(Instant::now() < end, "{server:?} is missing in {}", self.scratch.stderr());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.scratch.stderr_with(server);
     }
 
     #[track_caller]
@@ -219,10 +215,7 @@ fn a_certificate_that_was_revoked_is_refused_without_a_restart() {
     secure.keeps_out(&secure.uri("a", "alice"), "", "the client's certificate is refused: certificate revoked");
     // A list that disappears revokes as before.
     fs::remove_file(secure.scratch.0.join("pki/ca-crl.pem")).unwrap();
-    while !secure.scratch.stderr().contains("ca-crl.pem is gone: put it back") {
-        assert!(Instant::now() < end + Duration::from_secs(20), "{}", secure.scratch.stderr());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    secure.scratch.stderr_with("ca-crl.pem is gone: put it back");
     secure.keeps_out(&secure.uri("a", "alice"), "", "the client's certificate is refused: certificate revoked");
     daemon.stop();
 }
@@ -262,7 +255,7 @@ fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
     secure.certify("pki", "pki", "server", "localhost", 3);
     let daemon = secure.up();
     secure.lets_in(&secure.uri("a", "alice"));
-    assert!(secure.scratch.stderr().contains("the certificate ends at"), "{}", secure.scratch.stderr());
+    secure.scratch.stderr_with("the certificate ends at");
     // Another authority: who trusts the old one has to see that.
     secure.certify("other", "pki", "server", "localhost", 30);
     let end = Instant::now() + Duration::from_secs(20);
@@ -271,11 +264,7 @@ fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
     }
     secure.lets_in(&secure.uri("a", "other"));
     secure.scratch.file("pki/server-cert.pem", "nonsense");
-    let end = Instant::now() + Duration::from_secs(20);
-    while !secure.scratch.stderr().contains("TLS goes on with the certificates and keys of before") {
-        assert!(Instant::now() < end, "{}", secure.scratch.stderr());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    secure.scratch.stderr_with("TLS goes on with the certificates and keys of before");
     secure.lets_in(&secure.uri("a", "other"));
     daemon.stop();
 }
@@ -378,12 +367,7 @@ fn what_is_sent_with_the_request_for_tls_is_never_taken_for_protected() {
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.first().is_none_or(|kind| *kind == 0x15), "an alert of TLS at most: {answer:?}");
     secure.lets_in(&secure.uri("a", "alice"));
-    // The log may come after the next client.
-    let end = Instant::now() + Duration::from_secs(20);
-    while !secure.scratch.stderr().contains("what the client sends is no TLS") {
-        assert!(Instant::now() < end, "{}", secure.scratch.stderr());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    secure.scratch.stderr_with("what the client sends is no TLS");
     daemon.stop();
 }
 

@@ -53,7 +53,7 @@ fn degraded_serves_other_exports_and_says_why_one_failed() {
     assert!(daemon.notice.iter().any(|line| line.starts_with("export vol: ") && line.ends_with(", cannot be used")));
     let why = "cannot be used: disk ";
     let log = scratch.stderr();
-    assert!(log.contains("ERROR export `vol` cannot be used: disk "), "{log}");
+    assert!(log.contains("ERROR export `vol` cannot be used: disk "), "said before `ready`: {log:?}");
 
     assert_ne!(Nbd::connect(&scratch, "vol").read_status(0), 0);
     assert_eq!(Nbd::connect(&scratch, "other").read_status(0), 0);

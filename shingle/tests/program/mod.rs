@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -145,6 +147,20 @@ impl Scratch {
     /// What the last daemon said on standard error.
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.0.join("stderr")).unwrap()
+    }
+
+    /// What the daemon said on standard error, once `words` are in it: a thread of its own writes the log.
+    #[track_caller]
+    pub fn stderr_with(&self, words: &str) -> String {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = self.stderr();
+            if said.contains(words) {
+                return said;
+            }
+            assert!(Instant::now() < end, "{words:?} is missing in {said:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// TCP address at which the daemon serves NBD: with the port that the system chose if the stack file has port 0.

@@ -114,13 +114,13 @@ impl Directory {
         ZonedDirError::io(&self.path_of(name), doing, error)
     }
 
-    /// What `name` is, without following a link.
     /// Makes all that its files have durable, in one call: a hundred thousand `fsync`s would take minutes.
     pub fn sync(&self) -> Result<(), ZonedDirError> {
         let synced = self.files.syncfs(fd(&self.fd));
         synced.map_err(|errno| ZonedDirError::io(&self.path, "syncing the file system", errno))
     }
 
+    /// The metadata of `name`, which may be a link: it is not followed.
     pub fn stat(&self, name: &str) -> rustix::io::Result<Stat> {
         self.files.statat(fd(&self.fd), name)
     }
