@@ -92,7 +92,7 @@ fn watch(server: &Weak<TlsServer>, mut known: Stamp) {
             match loaded {
                 Ok(context) => *server.now.lock().unwrap_or_else(PoisonError::into_inner) = context,
                 // Half of them may be there: they are looked at again when the others come.
-                Err(error) => tracing::warn!("TLS goes on with the certificates and keys of before: {error}"),
+                Err(error) => tracing::warn!("TLS keeps the certificates and keys in use: {error}"),
             }
             known = stamp;
         }

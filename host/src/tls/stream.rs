@@ -131,7 +131,7 @@ impl TlsStream {
         }
         let why = error.ssl_error().map_or_else(|| error.to_string(), reason);
         let means = match why.as_str() {
-            "wrong version number" | "http request" | "record layer failure" => ": what the client sends is no TLS",
+            "wrong version number" | "http request" | "record layer failure" => ": the client does not speak TLS",
             _ => "",
         };
         TlsError(format!("{why}{means}"))

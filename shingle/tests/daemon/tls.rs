@@ -264,7 +264,7 @@ fn certificates_are_renewed_without_a_restart_and_bad_ones_change_nothing() {
     }
     secure.lets_in(&secure.uri("a", "other"));
     secure.scratch.file("pki/server-cert.pem", "nonsense");
-    secure.scratch.stderr_with("TLS goes on with the certificates and keys of before");
+    secure.scratch.stderr_with("TLS keeps the certificates and keys in use");
     secure.lets_in(&secure.uri("a", "other"));
     daemon.stop();
 }
@@ -367,7 +367,7 @@ fn what_is_sent_with_the_request_for_tls_is_never_taken_for_protected() {
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.first().is_none_or(|kind| *kind == 0x15), "an alert of TLS at most: {answer:?}");
     secure.lets_in(&secure.uri("a", "alice"));
-    secure.scratch.stderr_with("what the client sends is no TLS");
+    secure.scratch.stderr_with("the client does not speak TLS");
     daemon.stop();
 }
 
