@@ -106,7 +106,7 @@ pub fn run(args: &UpArgs) -> Result<(), CliError> {
     }
     let failed: Vec<String> = failed.into_iter().map(|(export, _)| export).collect();
     let daemon = daemon.serve(&sockets, &failed)?;
-    // Who reads `ready` finds on standard error what was said until then.
+    // A script that has read `ready` finds every earlier log line on standard error.
     log::flush();
     if let Err(error) = output::print(&ready_notice(&daemon, &failed)) {
         // The service manager is told in another way, and clients need not be.

@@ -74,7 +74,7 @@ impl Write for Journal {
     }
 }
 
-/// Waits until what was said is written, but not for ever: to be called at the end of the program.
+/// Waits until all log lines so far are written, for one second at most. Call it before the program ends, or tells its caller that it has got so far.
 pub fn flush() {
     LOG.get().into_iter().for_each(Log::wait);
 }

@@ -149,7 +149,8 @@ impl Scratch {
         fs::read_to_string(self.0.join("stderr")).unwrap()
     }
 
-    /// What the daemon said on standard error, once `words` are in it: a thread of its own writes the log.
+    /// Waits until the daemon's standard error contains `words`, and returns all of it. The daemon writes its log from a thread, so that a line
+    /// may appear after the client has seen the effect. Panics after 60 seconds.
     #[track_caller]
     pub fn stderr_with(&self, words: &str) -> String {
         let end = Instant::now() + Duration::from_secs(60);
