@@ -1,6 +1,7 @@
 //! Everything unsafe is here.
 //!
 //! - [`crypto`]: ciphers in assembly.
+//! - [`file_status`]: the status of files, and answers of requests that are not just a number.
 //! - [`program_memory`]: pages of the program itself.
 //! - [`request`]: what the kernel can be asked to do, together with all the memory that it touches meanwhile.
 //! - [`ring`]: a single-threaded io_uring that owns its requests until they are done; [`ring_setup`] makes it, [`ring_handle`]
@@ -17,6 +18,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod crypto;
+pub mod file_status;
 pub mod program_memory;
 pub mod request;
 pub mod ring;
@@ -29,6 +31,7 @@ pub mod ublk;
 pub mod unix;
 pub mod zoned_block;
 
+pub use file_status::{Answer, FileStatus, StatusBuffer, cached_status};
 /// For those who write an [`Operation`].
 pub use io_uring;
 pub use program_memory::populate_program;

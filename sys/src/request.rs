@@ -1,14 +1,17 @@
 //! What the kernel can be asked to do, together with all the memory that it touches meanwhile.
 
 use std::any::Any;
+use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, squeue, types};
 use shingle_core::block::{Data, Payload, Remote};
+
+use crate::file_status::{Answer, FileStatus, StatusBuffer};
 
 /// An open file or socket that any number of requests share. The last owner closes it.
 #[derive(Clone, Debug)]
@@ -31,6 +34,14 @@ impl Fd {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Rc::strong_count(&self.0) > 1
+    }
+
+    /// The descriptor itself, if nobody else shares it.
+    ///
+    /// # Errors
+    /// The shared descriptor.
+    pub fn into_owned(self) -> Result<OwnedFd, Self> {
+        Rc::try_unwrap(self.0).map_err(Self)
     }
 
     pub(crate) fn target(&self) -> types::Fd {
@@ -129,6 +140,34 @@ pub enum Request {
         file: Fd,
         /// Its new size in bytes.
         len: u64,
+    },
+    /// Opens a file that exists, by its name in a directory (`openat`). On a network file system this can take as long as the server does.
+    Open {
+        /// The directory.
+        directory: Fd,
+        /// The name of the file there.
+        name: CString,
+        /// Flags of `open(2)`.
+        flags: i32,
+        /// The descriptor, on success.
+        opened: Answer<OwnedFd>,
+    },
+    /// Asks the file system for the status of a file, by its name in a directory (`statx`); a symbolic link is not followed. An empty name
+    /// stands for `directory` itself, which can then be any open file.
+    Stat {
+        /// The directory.
+        directory: Fd,
+        /// The name of the file there.
+        name: CString,
+        /// Where the kernel writes it.
+        buffer: StatusBuffer,
+        /// The status, on success.
+        status: Answer<FileStatus>,
+    },
+    /// Closes a file. On FUSE and NFS this can take as long as the server does.
+    Close {
+        /// The file; `None` when it is closed.
+        file: Option<OwnedFd>,
     },
     /// Takes one connection from a listening socket.
     Accept {
@@ -335,6 +374,20 @@ impl Request {
                 opcode::Fallocate::new(file.target(), *len).offset(*at).mode(mode).build()
             }
             Request::Truncate { file, len } => opcode::Ftruncate::new(file.target(), *len).build(),
+            Request::Open { directory, name, flags, .. } => {
+                // The kernel would try it at once where it knows the name, and FUSE and NFS ask their server even then.
+                let open = opcode::OpenAt::new(directory.target(), name.as_ptr()).flags(*flags | libc::O_CLOEXEC);
+                open.build().flags(squeue::Flags::ASYNC)
+            }
+            Request::Stat { directory, name, buffer, .. } => {
+                let flags = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
+                let statx = opcode::Statx::new(directory.target(), name.as_ptr(), buffer.as_mut_ptr());
+                statx.flags(flags).mask(libc::STATX_BASIC_STATS).build()
+            }
+            Request::Close { file } => {
+                let file = file.as_ref().expect("a file is closed once");
+                opcode::Close::new(types::Fd(file.as_raw_fd())).build()
+            }
             Request::Accept { listener, .. } => {
                 let accept = opcode::Accept::new(listener.target(), ptr::null_mut(), ptr::null_mut());
                 accept.flags(libc::SOCK_CLOEXEC).build()
@@ -369,6 +422,16 @@ impl Request {
             Request::Accept { accepted, .. } if result >= 0 => {
                 // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
                 *accepted = Some(unsafe { OwnedFd::from_raw_fd(result) });
+            }
+            Request::Open { opened, .. } if result >= 0 => {
+                // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+                opened.give(unsafe { OwnedFd::from_raw_fd(result) });
+            }
+            Request::Stat { buffer, status, .. } if result >= 0 => status.give(buffer.status()),
+            // A request that was cancelled before it began has closed nothing. After any other result the descriptor is free, and may
+            // already be another file's.
+            Request::Close { file } if result != -libc::ECANCELED => {
+                file.take().map(IntoRawFd::into_raw_fd);
             }
             Request::Other(operation) => operation.complete(result, more),
             _ => {}

@@ -74,6 +74,9 @@ const MOST_REGIONS: u32 = 4096;
 pub const MOST_DRIVER_REGIONS: u32 = 4096;
 /// Most requests in flight, those in the backlog included.
 const MOST_REQUESTS: usize = 1 << 16;
+/// Most threads of the kernel that carry out what cannot be done without waiting: one for each request that it works on. By default there
+/// are four for each processor, and as many requests for a file system that does not answer would keep those for others waiting.
+const MOST_WORKERS: u32 = COMPLETIONS;
 /// How long a dropped ring waits for the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The completion of a cancellation: nobody waits for it.
@@ -86,6 +89,8 @@ impl<E: Entries> Ring<E> {
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
             return Err(RingError::setup(io::Error::from_raw_os_error(libc::ENOSYS)));
         }
+        // Linux 5.15. An older kernel keeps its default.
+        let _ = uring.submitter().register_iowq_max_workers(&mut [MOST_WORKERS, 0]);
         let mut probe = Probe::new();
         let probed = uring.submitter().register_probe(&mut probe).is_ok();
         Ok(Self {
@@ -311,15 +316,17 @@ fn is_passing(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
     use std::fs::File;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd as _};
     use std::os::unix::net::UnixStream;
 
     use shingle_core::block::{Data, Payload};
 
     use super::*;
+    use crate::file_status::{Answer, StatusBuffer, cached_status};
     use crate::request::{Allocate, Fd, Part};
 
     fn token(word: u64) -> Token {
@@ -373,6 +380,47 @@ mod tests {
         assert_eq!((got, &bytes(&payload)[..2048]), (2048, &expected[..]));
         let (got, _) = one(&mut ring, Request::Read { file, at: 4096, payload, skip: 2048 });
         assert_eq!(got, 0, "the file ends here");
+    }
+
+    #[test]
+    fn a_file_is_opened_looked_at_and_closed_through_the_ring() {
+        let mut ring = Ring::<squeue::Entry>::new().unwrap();
+        let directory = std::env::temp_dir().join(format!("shingle-ring-open-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("file"), [1; 700]).unwrap();
+        let in_directory = Fd::from(File::open(&directory).unwrap());
+        let opens = |ring: &mut Ring, name: &CStr| {
+            let (opened, directory) = (Answer::new(), in_directory.clone());
+            let open = Request::Open { directory, name: name.into(), flags: libc::O_RDONLY, opened: opened.clone() };
+            (one(ring, open).0, opened.take())
+        };
+        let looks = |ring: &mut Ring, directory: &Fd, name: &CStr| {
+            let (status, buffer) = (Answer::new(), StatusBuffer::new());
+            let stat =
+                Request::Stat { directory: directory.clone(), name: name.into(), buffer, status: status.clone() };
+            (one(ring, stat).0, status.take())
+        };
+        let (result, opened) = opens(&mut ring, c"file");
+        let file = opened.expect("it was opened");
+        assert!(result >= 0);
+        assert_eq!(looks(&mut ring, &in_directory, c"file"), (0, Some(cached_status(&file).unwrap())));
+        let file = Fd::from(file);
+        assert_eq!(
+            looks(&mut ring, &file, c"").1.map(|status| status.size),
+            Some(700),
+            "an empty name is the file itself"
+        );
+        let file = file.into_owned().unwrap();
+        let number = file.as_raw_fd();
+        let (result, request) = one(&mut ring, Request::Close { file: Some(file) });
+        assert!(result == 0 && matches!(request, Request::Close { file: None }));
+        // Another thread's file may have the number already.
+        let still = std::fs::read_link(format!("/proc/self/fd/{number}"));
+        assert_ne!(still.ok(), Some(directory.join("file")));
+        let (result, opened) = opens(&mut ring, c"nothing");
+        assert!(result == -libc::ENOENT && opened.is_none());
+        assert_eq!(looks(&mut ring, &in_directory, c"nothing"), (-libc::ENOENT, None));
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
