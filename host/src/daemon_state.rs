@@ -180,14 +180,6 @@ impl DaemonState {
     pub fn place_of(&self, export: &str) -> Option<PathBuf> {
         self.services.iter().find_map(|service| service.path_of(export))
     }
-
-    /// Where a disk's data is.
-    #[must_use]
-    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let plan = self.plan();
-        let disk = plan.disks.iter().find(|disk| disk.name == name)?;
-        disk.back_end.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))
-    }
 }
 
 /// An export of a device of `shard`, which has this number, and stays in use until [`close_export`]; `None` if there is no such

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use shingle_core::block::{Bio, DeviceId, Stack, StackError, Status, Why};
+use shingle_core::block::{Bio, DeviceId, PriorUse, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
 use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
@@ -56,7 +56,7 @@ pub struct Devices {
     pub mapper: Mapper,
     disks: Disks,
     /// Paths and identities of disks, by their leaves.
-    places: BTreeMap<DeviceId, DiskPlace>,
+    places: BTreeMap<DeviceId, (DiskPlace, Option<Node>)>,
     /// Disks that have something to say.
     talkative: Vec<(DeviceId, Ask)>,
     /// Paths that were removed, with the heads that may still have something under way there.
@@ -103,20 +103,22 @@ impl Devices {
     /// Notes path and identity of a disk that was just added.
     pub fn set_place(&mut self, place: DiskPlace) {
         if let Some(disk) = self.disks.0.iter().find(|disk| disk.name == place.name) {
-            self.places.insert(disk.leaf, place);
+            // Later its file system may no longer answer.
+            let node = place.path.as_deref().and_then(node_of_disk);
+            self.places.insert(disk.leaf, (place, node));
         }
     }
 
     /// Path and identity of the disk with this leaf.
     #[must_use]
     pub fn place(&self, leaf: DeviceId) -> Option<&DiskPlace> {
-        self.places.get(&leaf)
+        self.places.get(&leaf).map(|(place, _)| place)
     }
 
     /// NUMA node of the disks below a device; `None` if they have none, or several.
     pub(crate) fn node_of(&self, id: DeviceId, stack: &Stack) -> Option<Node> {
-        if let Some(place) = self.place(id) {
-            return place.path.as_deref().and_then(node_of_disk);
+        if let Some((_, node)) = self.places.get(&id) {
+            return *node;
         }
         let mut nodes = stack.below(id).iter().map(|below| self.node_of(*below, stack));
         let first = nodes.next()??;
@@ -131,7 +133,10 @@ impl Devices {
         let Some(place) = self.disks.0.iter().position(|disk| disk.name == name) else { return Ok(()) };
         let Named { leaf, plug, .. } = self.disks.0[place];
         let above = plug.map(|plug| stack.remove(plug)).transpose()?;
-        if let Err(error) = stack.remove(leaf) {
+        if stack.has_own_requests_only(leaf) {
+            // A disk whose file system does not answer stays locked until it does.
+            stack.abandon(leaf, PriorUse::Unused);
+        } else if let Err(error) = stack.remove(leaf) {
             let disk = &mut self.disks.0[place];
             if let Some(above) = above {
                 let plug = stack.add(above)?;
@@ -226,7 +231,7 @@ impl Devices {
     fn extents(&self, name: &str, changed: Option<(&str, &[TableLine])>) -> Option<Extents> {
         let disk = |name: &str| {
             let leaf = self.disks.0.iter().find(|disk| disk.name == name)?.leaf;
-            Some(self.places.get(&leaf)?.identity.clone())
+            Some(self.place(leaf)?.identity.clone())
         };
         let lines = |name: &str| {
             let new = changed.filter(|(changed, _)| *changed == name).map(|(_, lines)| lines);

@@ -68,6 +68,12 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
+    /// Requests of its own that are under way outside of the stack, and belong to no bio in it: while there are some it is not removed, as
+    /// their results come to its place.
+    fn requests(&self) -> u64 {
+        0
+    }
+
     /// What of its own survives the end of the process; what is below it is asked itself.
     fn survival(&self) -> Survival {
         Survival::All

@@ -66,7 +66,8 @@ impl Stack {
 
     fn in_flight(&self, device: DeviceId) -> u64 {
         let place = device.0 as usize;
-        self.slots[place].meter.custody() - self.effects.doors[place].done
+        let slot = &self.slots[place];
+        slot.meter.custody() - self.effects.doors[place].done + slot.device.requests()
     }
 
     /// Whether bios wait at the door of `device`.
@@ -148,6 +149,13 @@ impl Stack {
             arrivals.push_front((device, bio));
         }
         arrivals.rotate_right(older);
+    }
+
+    /// Whether a device has requests of its own under way ([`BlockDevice::requests`]), and nothing else in it.
+    #[must_use]
+    pub fn has_own_requests_only(&self, device: DeviceId) -> bool {
+        let own = self.slots[device.0 as usize].device.requests();
+        own > 0 && self.in_flight(device) == own && self.above(device).is_none()
     }
 
     /// Empties the place of a device that nobody uses. Its number may be given to another device: nobody may keep it.
@@ -355,6 +363,6 @@ impl_error!(StackError, Limits(LimitsError), |self, f| match self {
     Self::TooDeep => write!(f, "more than {} layers on top of each other: use a flatter stack", FRAMES - 2),
     Self::TooManyDevices => write!(f, "more than {} devices in one stack: use a second stack", u16::MAX),
     Self::Busy { device, in_flight } => {
-        write!(f, "device {} has {in_flight} bios in flight: suspend it and wait for them first", device.0)
+        write!(f, "device {} has {in_flight} requests in flight: suspend it and wait for them first", device.0)
     }
 });

@@ -16,7 +16,7 @@ pub(super) const TYPE: BackEndType = BackEndType {
     read,
     at,
     ask: Some(|stack, disk| {
-        stack.with_device(disk, |disk: &mut ZonedDir, cx| disk.check(cx.now())).unwrap_or_default()
+        stack.with_device(disk, |disk: &mut ZonedDir, cx| disk.check(cx.now(), cx)).unwrap_or_default()
     }),
 };
 

@@ -29,11 +29,13 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
         connections.push(daemon.services.iter().map(|service| service.connections(number)).sum());
         let (named, described, (late, all_late)) = shard.mailbox.ask(move |shard| {
             let named = shard.devices.list();
-            let described: Vec<DeviceStatus> = named.iter().map(|named| describe(shard, number, named)).collect();
+            // As it was when the disk was opened: its file system may no longer answer.
+            let path = |named: &Named| Some(shard.devices.place(named.leaf)?.path.as_ref()?.display().to_string());
+            let describe = |named| DeviceStatus { path: path(named), ..describe(shard, number, named) };
+            let described: Vec<DeviceStatus> = named.iter().map(describe).collect();
             (named, described, stuck_in(shard, number))
         })?;
-        let path = |device: &DeviceStatus| daemon.path_of(&device.name).map(|path| path.display().to_string());
-        devices.extend(described.into_iter().map(|device| DeviceStatus { path: path(&device), ..device }));
+        devices.extend(described);
         stuck_bios += all_late;
         stuck.extend(late);
         names.push(named);

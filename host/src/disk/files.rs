@@ -1,11 +1,13 @@
-//! The calls of disks that wait for the kernel: opening, sizes, names. What moves data goes through the ring.
+//! The calls of disks that wait for the kernel: creating, opening, sizes, names. What an open disk asks of the file system goes through the
+//! ring, but for [`Files::cached_status`], which never waits.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
 use rustix::fs::{Access, AtFlags, Dir, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx, StatxFlags};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
+use shingle_sys::FileStatus;
 
 /// Where the files of a disk are, as the disk holds it.
 pub type FilesHandle = Rc<dyn Files>;
@@ -69,6 +71,11 @@ pub trait Files {
 
     fn accessat(&self, directory: BorrowedFd<'_>, name: &str, access: Access) -> Result<()> {
         rustix::fs::accessat(directory, name, access, AtFlags::empty())
+    }
+
+    /// See [`shingle_sys::cached_status`].
+    fn cached_status(&self, file: BorrowedFd<'_>) -> Result<FileStatus> {
+        shingle_sys::cached_status(&file).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     fn fstat(&self, file: BorrowedFd<'_>) -> Result<Stat> {

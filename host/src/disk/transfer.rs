@@ -137,6 +137,11 @@ pub(super) fn was_interrupted(result: i32) -> bool {
     result == -4
 }
 
+/// `ENFILE` and `EMFILE`: the machine, or this process, has as many files open as it may.
+pub(super) fn is_out_of_descriptors(result: i32) -> bool {
+    matches!(result, -23 | -24)
+}
+
 /// `EOPNOTSUPP`: the file system does not do this.
 pub(super) fn is_unsupported(result: i32) -> bool {
     result == -95

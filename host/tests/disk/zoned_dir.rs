@@ -1,14 +1,20 @@
 //! The disk in a directory as a device: order, limits, errors, durability, and what lies in the directory afterwards.
 
+use std::cell::Cell;
 use std::fs;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::rc::Rc;
 
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use shingle_core::block::{Bio, Data, Flags, Op, Payload, Status};
 use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ResourceLimits, ZoneGeometry, ZoneKind, ZoneNo, ZoneState, ZonedDisk};
-use shingle_host::disk::zoned_dir::{Options, Shape};
+use shingle_host::disk::files::Files;
+use shingle_host::disk::zoned_dir::{self, Options, Shape, ZonedDir};
+use shingle_host::shard::Shard;
 
 use crate::common::{
     self, Bench, Random, Scratch, ZONE, bio, child_argument, create, filled, fua, run_in_child, small_shape, write,
@@ -579,4 +585,79 @@ fn a_full_file_system_is_no_space_and_the_pointer_is_what_fitted() {
     let notices = bench.notices();
     let words = ["seq-000002: a change failed: no space", "free space"];
     assert!(words.iter().all(|word| notices[0].contains(word)), "{notices:?}");
+}
+
+/// Files of the machine, until they are sealed: then every call that may wait for a file system is a failure.
+#[derive(Default)]
+struct Sealable(Cell<bool>);
+
+impl Sealable {
+    fn check(&self, call: &str) {
+        assert!(!self.0.get(), "{call} was called beside the ring");
+    }
+}
+
+impl Files for Sealable {
+    fn open(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        self.check("open");
+        rustix::fs::open(path, flags, Mode::empty())
+    }
+
+    fn stat(&self, path: &Path) -> rustix::io::Result<Stat> {
+        self.check("stat");
+        rustix::fs::stat(path)
+    }
+
+    fn openat(&self, directory: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        self.check("openat");
+        rustix::fs::openat(directory, name, flags, mode)
+    }
+
+    fn statat(&self, directory: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Stat> {
+        self.check("statat");
+        rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn fstat(&self, file: BorrowedFd<'_>) -> rustix::io::Result<Stat> {
+        self.check("fstat");
+        rustix::fs::fstat(file)
+    }
+
+    fn ftruncate(&self, file: BorrowedFd<'_>, len: u64) -> rustix::io::Result<()> {
+        self.check("ftruncate");
+        rustix::fs::ftruncate(file, len)
+    }
+
+    fn fsync(&self, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        self.check("fsync");
+        rustix::fs::fsync(file)
+    }
+}
+
+/// One that waited for the server of a network file system would keep all disks of its shard waiting.
+#[test]
+fn an_open_disk_asks_its_file_system_through_the_ring_alone() {
+    let scratch = Scratch::new();
+    create(&scratch.path("disk"), &small_shape());
+    let files = Rc::new(Sealable::default());
+    let mut shard = Shard::new().unwrap();
+    let options = Options { most_files: 1, ..Options::default() };
+    let disk = zoned_dir::open_on(files.clone(), &scratch.path("disk"), &options, shard.ring()).unwrap();
+    let disk = shard.stack.add(Box::new(disk)).unwrap();
+    let mut bench = Bench { shard, disk };
+    files.0.set(true);
+    for zone in [2, 3, 4] {
+        assert_eq!(bench.status(write(zone * ZONE, 64, 1)), Status::Ok);
+        assert_eq!(bench.status(write(zone * ZONE + 64, 64, 1).with_flags(Flags::FUA)), Status::Ok);
+        assert_eq!(bench.status(bio(Op::WriteZeroes, zone * ZONE + 128, 64)), Status::Ok);
+        assert_eq!(bench.status(write(0, 64, 1)), Status::Ok);
+    }
+    assert_eq!(bench.flush(), Status::Ok);
+    std::fs::remove_file(scratch.path("disk/seq-000005")).unwrap();
+    assert_eq!(bench.flush(), Status::Io, "names were looked at");
+    assert_ne!(bench.status(write(5 * ZONE, 64, 1)), Status::Ok);
+    assert_eq!(bench.status(bio(Op::ZoneFinish, 2 * ZONE, 0)), Status::Ok);
+    assert_eq!(bench.status(bio(Op::ZoneResetAll, 0, 0)), Status::Ok);
+    let told = bench.shard.stack.with_device(disk, |disk: &mut ZonedDir, cx| disk.check(cx.now(), cx)).unwrap();
+    assert!(told.iter().any(|line| line.contains("seq-000005")), "{told:?}");
 }

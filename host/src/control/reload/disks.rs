@@ -1,6 +1,11 @@
 //! Disks that a stack file has, or has no more.
 
-use shingle_core::block::{Bio, Op, Payload};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{fs, thread};
+
+use shingle_core::block::{Bio, DeviceId, Op, Payload};
 use shingle_core::sector::Sector;
 
 use super::{PATIENCE, Reloader, find, mistake};
@@ -8,6 +13,7 @@ use crate::config::{DiskPlan, open_disk};
 use crate::control::protocol::SetPolicy;
 use crate::control::users::{Offers, users_of};
 use crate::control::{ControlError, ErrorKind};
+use crate::daemon_state::ShardInfo;
 use crate::mailbox::Reply;
 use crate::shard::Shard;
 
@@ -21,6 +27,7 @@ impl Reloader<'_> {
             );
             return Err(ControlError::new(ErrorKind::Exists, message));
         }
+        answers_in_time(&disk)?;
         let (plan, shard) = (self.wanted.clone(), &self.daemon.shards[disk.shard as usize]);
         shard.mailbox.ask_slowly(PATIENCE, move |shard, reply: Reply<Result<(), ControlError>>| {
             let opened = open_disk(&disk, shard);
@@ -38,6 +45,7 @@ impl Reloader<'_> {
     pub(super) fn close_disk(&self, name: &str) -> Result<(), ControlError> {
         let Some((shard, named)) = self.daemon.find(name)? else { return Ok(()) };
         let offers = Offers { exports: self.daemon.exports.clone(), shard: shard.number };
+        settled(shard, named.leaf)?;
         shard.mailbox.ask_slowly(PATIENCE, move |shard: &mut Shard, reply: Reply<Result<(), ControlError>>| {
             let name = named.name.clone();
             let busy =
@@ -63,4 +71,42 @@ impl Reloader<'_> {
             });
         })?
     }
+}
+
+/// How long the path of a disk may take to be looked at before it is opened.
+const LOOK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks at the path of a disk in a thread, since its file system may not answer, and the shard that opens it would wait as well.
+fn answers_in_time(disk: &DiskPlan) -> Result<(), ControlError> {
+    let Some(path) = disk.back_end.path().map(Path::to_path_buf) else { return Ok(()) };
+    let (answers, answered) = mpsc::channel();
+    let look = {
+        let path = path.clone();
+        move || {
+            // What is wrong with it is for the one who opens it to say.
+            let _ =
+                path.metadata().and_then(|found| if found.is_dir() { fs::read_dir(&path).map(drop) } else { Ok(()) });
+            let _ = answers.send(());
+        }
+    };
+    let spawned = thread::Builder::new().name("shingle-look".into()).spawn(look);
+    let error = |message| ControlError::new(ErrorKind::Io, message);
+    spawned.map_err(|why| error(format!("disk `{}`: no thread to look at its path: {why}", disk.name)))?;
+    answered.recv_timeout(LOOK_PATIENCE).map_err(|_| {
+        let (name, path, seconds) = (&disk.name, path.display(), LOOK_PATIENCE.as_secs());
+        error(format!(
+            "disk `{name}`: the file system of {path} has not answered for {seconds} s; check its server, then reload again"
+        ))
+    })
+}
+
+/// Waits a moment until a disk has no requests of its own under way, such as a look at its files. One whose file system does not answer keeps them.
+fn settled(shard: &ShardInfo, leaf: DeviceId) -> Result<(), ControlError> {
+    for _ in 0..50 {
+        if !shard.mailbox.ask(move |shard: &mut Shard| shard.stack.has_own_requests_only(leaf))? {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }

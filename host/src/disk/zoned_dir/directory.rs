@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{ZoneGeometry, ZoneKind, ZoneNo};
+use shingle_sys::{Fd, FileStatus};
 
 use super::error::{ErrorKind, ZonedDirError};
 use crate::disk::Holder;
@@ -18,7 +19,7 @@ use crate::patience::patiently;
 pub(super) struct Directory {
     pub files: FilesHandle,
     pub path: PathBuf,
-    pub fd: OwnedFd,
+    pub fd: Fd,
 }
 
 /// How a disk is locked against other processes. The lock is on the directory and ends with the process.
@@ -77,7 +78,7 @@ impl Directory {
             rustix::io::Errno::NOTDIR => ZonedDirError::new(path, ErrorKind::NotADirectory),
             errno => ZonedDirError::io(path, "opening the directory", errno),
         })?;
-        Ok(Self { files, path: path.into(), fd })
+        Ok(Self { files, path: path.into(), fd: fd.into() })
     }
 
     /// Locks it until it is dropped.
@@ -123,6 +124,11 @@ impl Directory {
     /// The metadata of `name`, which may be a link: it is not followed.
     pub fn stat(&self, name: &str) -> rustix::io::Result<Stat> {
         self.files.statat(fd(&self.fd), name)
+    }
+
+    /// The status of the directory itself, as this machine knows it.
+    pub fn cached_status(&self) -> rustix::io::Result<FileStatus> {
+        self.files.cached_status(fd(&self.fd))
     }
 
     /// Opens a file that is there; a link is refused.

@@ -1,6 +1,10 @@
 //! Open zone files, the most recently used ones.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use shingle_core::zone::ZoneNo;
 use shingle_sys::Fd;
@@ -107,8 +111,24 @@ impl FdCache {
 impl Drop for FdCache {
     fn drop(&mut self) {
         self.budget.subtract(self.files.len());
+        let files: Vec<OwnedFd> = self.files.drain().filter_map(|open| open.file.into_owned().ok()).collect();
+        if files.is_empty() {
+            return;
+        }
+        // FUSE and NFS ask their server when a file is closed, and it may never answer.
+        let (is_closed, closed) = mpsc::channel();
+        let close = move || {
+            drop(files);
+            drop(is_closed);
+        };
+        if thread::Builder::new().name("shingle-close".into()).spawn(close).is_ok() {
+            let _: Result<(), _> = closed.recv_timeout(PATIENCE);
+        }
     }
 }
+
+/// How long the end of a disk waits until its files are closed.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

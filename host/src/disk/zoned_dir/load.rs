@@ -65,7 +65,7 @@ pub(super) fn load(
     let directory = Directory::open(files, path)?;
     directory.lock(lock)?;
     let shape = find_shape(&directory, given)?;
-    let names = Names::now(&directory);
+    let names = Names::of(directory.cached_status());
     let access = match lock {
         Lock::Shared => Access::READ_OK,
         Lock::Exclusive => Access::READ_OK | Access::WRITE_OK,
@@ -183,7 +183,7 @@ fn check_file(
         ZoneKind::Sequential if is > most => {
             Err(directory.error(name, ErrorKind::BeyondCapacity { is, at_most: most }))
         }
-        _ => Ok((is, FileId::of(&stat))),
+        _ => Ok((is, FileId::of_stat(&stat))),
     }
 }
 

@@ -8,9 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use shingle_core::impl_display;
-
-use super::directory::Directory;
-use crate::disk::files::fd;
+use shingle_sys::FileStatus;
 
 /// File system and inode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +18,12 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    pub fn of(stat: &Stat) -> Self {
+    pub fn of(status: &FileStatus) -> Self {
+        Self { file_system: status.device, inode: status.inode }
+    }
+
+    /// The same from what `stat(2)` says.
+    pub fn of_stat(stat: &Stat) -> Self {
         Self { file_system: stat.st_dev, inode: stat.st_ino }
     }
 }
@@ -28,7 +31,7 @@ impl FileId {
 /// What happened to a zone's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// It has no name any more.
+    /// It has no name any more; another file may have it.
     Removed,
     /// Its name is that of another file.
     Replaced,
@@ -44,16 +47,15 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    /// What a file with this `stat` has lost, or one that has none. Its size may be anything in `sizes`, both ends included.
-    pub fn find(stat: rustix::io::Result<Stat>, identity: FileId, sizes: (u64, u64)) -> Option<Self> {
-        let is = |stat: &Stat| stat.st_size as u64;
-        match stat {
+    /// What a file with this status has lost, or one that has none. Its size in bytes may be anything in `sizes`, both ends included.
+    pub fn find(status: rustix::io::Result<FileStatus>, identity: FileId, sizes: (u64, u64)) -> Option<Self> {
+        match status {
             Err(Errno::NOENT) => Some(Self::Removed),
             Err(errno) => Some(Self::Unknown(errno)),
-            Ok(stat) if FileId::of(&stat) != identity => Some(Self::Replaced),
-            Ok(stat) if stat.st_nlink == 0 => Some(Self::Removed),
-            Ok(stat) if is(&stat) < sizes.0 || is(&stat) > sizes.1 => {
-                Some(Self::Resized { is: is(&stat), should_be: sizes.0 })
+            Ok(status) if FileId::of(&status) != identity => Some(Self::Replaced),
+            Ok(status) if status.links == 0 => Some(Self::Removed),
+            Ok(status) if status.size < sizes.0 || status.size > sizes.1 => {
+                Some(Self::Resized { is: status.size, should_be: sizes.0 })
             }
             Ok(_) => None,
         }
@@ -62,7 +64,9 @@ impl Loss {
 
 impl_display!(Loss, |self, f| {
     match self {
-        Self::Removed => write!(f, "the file was removed while the disk is in use")?,
+        Self::Removed => {
+            write!(f, "the file was removed, or another file was put in its place, while the disk is in use")?
+        }
         Self::Replaced => write!(f, "another file was put in its place while the disk is in use")?,
         Self::Unknown(errno) => write!(f, "the file cannot be looked at ({errno})")?,
         Self::Resized { is, should_be } => {
@@ -94,16 +98,19 @@ pub(super) enum Change {
 }
 
 /// Modification and change, each in seconds and nanoseconds.
-type Times = [(i64, i64); 2];
+type Times = [(i64, u32); 2];
 
 /// The coarsest times that file systems keep, in seconds.
 const COARSE: u64 = 2;
 
 impl Names {
-    /// The names as they are now.
-    pub fn now(directory: &Directory) -> Self {
-        let Ok(stat) = directory.files.fstat(fd(&directory.fd)) else { return Self { times: None, is_settled: false } };
-        let times = [(stat.st_mtime, stat.st_mtime_nsec as i64), (stat.st_ctime, stat.st_ctime_nsec as i64)];
+    /// Nothing is known of them: they differ from what they are at any time.
+    pub const UNKNOWN: Self = Self { times: None, is_settled: false };
+
+    /// What the status of the directory says of its names.
+    pub fn of(directory: rustix::io::Result<FileStatus>) -> Self {
+        let Ok(status) = directory else { return Self::UNKNOWN };
+        let times = [status.modified, status.changed];
         // A change that comes right after this look may bear the same times: recent ones prove nothing.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
         let is_settled = times.iter().all(|(seconds, _)| seconds.abs_diff(now) > COARSE);

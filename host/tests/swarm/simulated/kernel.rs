@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,9 +20,9 @@ use shingle_core::random::Rng;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 use shingle_host::disk::files::Files;
-use shingle_sys::{Allocate, Completion, Fd, Request, RequestQueue, Token};
+use shingle_sys::{Allocate, Completion, Fd, FileStatus, Request, RequestQueue, Token};
 
-use super::tree::{Node, ROOT, Tree};
+use super::tree::{File, Node, ROOT, Tree};
 
 /// Guards of a disk that are taken away, by what the kernel does in its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub struct Kernel {
     pub calls_left: Option<u64>,
     /// Calls until one that fails, alone.
     pub fails_in: Option<u64>,
+    /// Files before the last sync through each descriptor, for [`Bug::UnsyncedEviction`].
+    before_sync: BTreeMap<RawFd, (Node, File)>,
     /// Sizes before the last write, for [`Bug::NoLearning`].
     sizes: BTreeMap<Node, usize>,
     /// Bytes that are written whole or not at all.
@@ -128,6 +131,7 @@ impl Shared {
     }
 }
 
+const ENOENT: i32 = 2;
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -158,6 +162,7 @@ impl Kernel {
             unsynced: BTreeSet::new(),
             calls_left: None,
             fails_in: None,
+            before_sync: BTreeMap::new(),
             sizes: BTreeMap::new(),
             sector: 512,
             direct: None,
@@ -220,7 +225,12 @@ impl Kernel {
     }
 
     fn arrives(&mut self, token: Token, request: Request) -> Result<(), Request> {
-        let node = target(&request).map(|file| self.node(file));
+        let node = match &request {
+            Request::Open { directory, name, .. } | Request::Stat { directory, name, .. } => {
+                self.named(directory, name)
+            }
+            request => target(request).map(|file| self.node(file)),
+        };
         if self.bug == Bug::ForgottenSync && matches!(request, Request::Sync { .. }) && self.goes_wrong(20) {
             self.failed_sync(node.expect("a file"), self.tree.serial);
             return Err(request);
@@ -252,7 +262,11 @@ impl Kernel {
             let node = self.node(file);
             let skipped = match self.bug {
                 Bug::UnsyncedReset => self.tree.was_just_emptied(node),
-                Bug::UnsyncedEviction => !file.is_shared(),
+                Bug::UnsyncedEviction => {
+                    let before = self.tree.file(node).cloned();
+                    before.into_iter().for_each(|before| self.keep_unsynced(file, node, before));
+                    false
+                }
                 Bug::UnsyncedZeroes => self.tree.was_just_zeroed(node),
                 _ => false,
             };
@@ -325,7 +339,58 @@ impl Kernel {
                     Allocate::PunchHole | Allocate::ZeroRange => tree.zero(node, range),
                 })
             }
+            Request::Open { directory, name, opened, .. } => {
+                let Some(node) = self.named(directory, name) else { return -ENOENT };
+                if self.goes_wrong(OPENS) {
+                    self.fault(node);
+                    return -EMFILE;
+                }
+                opened.give(self.opened(node));
+                0
+            }
+            Request::Stat { directory, name, status, .. } => {
+                let Some(node) = self.named(directory, name) else { return -ENOENT };
+                if self.goes_wrong(CALLS) {
+                    self.fault(node);
+                    return -EIO;
+                }
+                status.give(self.status(node));
+                0
+            }
+            Request::Close { file } => {
+                let number = file.take().map(|file| file.as_raw_fd());
+                if let Some((node, before)) = number.and_then(|number| self.before_sync.remove(&number)) {
+                    self.tree.undo_sync(node, before);
+                }
+                0
+            }
             other => panic!("a disk asked for {other:?}"),
+        }
+    }
+
+    /// Keeps what the file was before a sync, for [`Bug::UnsyncedEviction`].
+    fn keep_unsynced(&mut self, file: &Fd, node: Node, before: File) {
+        self.before_sync.insert(file.as_fd().as_raw_fd(), (node, before));
+    }
+
+    /// What `name` in `directory` is; the directory itself, or the file, if it is empty.
+    fn named(&self, directory: &Fd, name: &CStr) -> Option<Node> {
+        let directory = self.node(directory);
+        let name = name.to_str().expect("a name of zones");
+        if name.is_empty() { Some(directory) } else { self.tree.find(directory, name) }
+    }
+
+    fn status(&self, node: Node) -> FileStatus {
+        let size = self.tree.file(node).map_or(0, |file| file.now.len());
+        let told = if self.bug == Bug::NoLearning { self.sizes.get(&node).copied() } else { None };
+        let stat = stat(self.tree.file(node).is_none(), told.unwrap_or(size));
+        FileStatus {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            links: stat.st_nlink as u32,
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime, stat.st_mtime_nsec as u32),
+            changed: (stat.st_ctime, stat.st_ctime_nsec as u32),
         }
     }
 
@@ -579,6 +644,13 @@ impl Files for Shared {
         let size = kernel.tree.file(node).map_or(0, |file| file.now.len());
         let told = if kernel.bug == Bug::NoLearning { kernel.sizes.get(&node).copied() } else { None };
         Ok(stat(kernel.tree.file(node).is_none(), told.unwrap_or(size)))
+    }
+
+    fn cached_status(&self, file: BorrowedFd<'_>) -> rustix::io::Result<FileStatus> {
+        let kernel = &mut *self.0.borrow_mut();
+        let node = kernel.node(&file);
+        kernel.call(Some(node), CALLS)?;
+        Ok(kernel.status(node))
     }
 
     fn ftruncate(&self, file: BorrowedFd<'_>, len: u64) -> rustix::io::Result<()> {

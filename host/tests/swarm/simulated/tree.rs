@@ -193,6 +193,13 @@ impl Tree {
         Self { files: BTreeMap::new(), directories, serial: 0, unit }
     }
 
+    /// Makes a file what it was before its last sync.
+    pub fn undo_sync(&mut self, node: Node, before: File) {
+        if self.file(node).is_some_and(|file| file.now == before.now) {
+            self.files.insert(node, before);
+        }
+    }
+
     pub fn file(&self, node: Node) -> Option<&File> {
         self.files.get(&node)
     }

@@ -6,6 +6,8 @@
 //! need no order and have no lane.
 
 mod data;
+mod files;
+mod learn;
 mod presence;
 mod resize;
 mod sync;
@@ -18,11 +20,10 @@ use std::path::Path;
 use std::time;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use shingle_core::block::{Bio, BlockDevice, Cx, Event, Flags, Limits, Op, Payload, Reason, Status};
 use shingle_core::time::Instant;
 use shingle_core::zone::{Action, ZoneError, ZoneKind, ZoneNo, ZonedDisk};
-use shingle_sys::{Fd, Request, RingHandle};
+use shingle_sys::{Answer, Fd, FileStatus, Request, RingHandle};
 use slab::Slab;
 
 use super::directory::{Directory, Lock, zone_name};
@@ -39,6 +40,8 @@ use crate::disk::transfer::{Alignment, ENOBUFS, Zeroes, reason_of, take_back, wa
 use crate::disk::unanswered::{Epoch, Unanswered, flushes};
 use crate::shard::device_token;
 use crate::tally::Tally;
+use files::{Closing, Opening};
+use presence::NamesCheck;
 
 /// How to open a disk.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +72,12 @@ pub struct ZonedDir {
     block_bytes: u32,
     direct: Option<Alignment>,
     files: FdCache,
+    /// Files that are being opened.
+    opening: HashMap<ZoneNo, Opening>,
+    closing: Vec<Closing>,
     ring: RingHandle,
+    /// Requests in the kernel that are the disk's own, and no bio's.
+    requests: u64,
     jobs: Slab<ZoneJob>,
     /// The lanes that are not empty.
     lanes: HashMap<ZoneNo, Lane>,
@@ -77,6 +85,10 @@ pub struct ZonedDir {
     ready: VecDeque<usize>,
     flush: Flush<usize>,
     unanswered: Unanswered,
+    /// How the syncs of a round of flushes went that is answered after a look at the names.
+    answering: Option<Status>,
+    /// Sizes of files that jobs have asked for after a failure.
+    learning: HashMap<usize, Answer<FileStatus>>,
     /// Jobs whose flush waits for earlier changes.
     parked: Vec<usize>,
     watch: Watch,
@@ -86,14 +98,13 @@ pub struct ZonedDir {
     now: Instant,
     /// When names are looked at again of which nobody can tell whether they have changed.
     next_look: Instant,
-    /// Room for the name of a file.
-    name: String,
     /// Zeroes to write where the file system cannot make them; empty until they are needed.
     zeroes: Zeroes,
     notices: VecDeque<String>,
     /// Which file each zone has had from the beginning.
     identities: Box<[FileId]>,
     names: Names,
+    names_check: NamesCheck,
 }
 
 /// Jobs of one zone, linked by [`ZoneJob::next`].
@@ -140,6 +151,8 @@ enum Step {
     Flush,
     /// Its turn, after the flush that it asked for.
     Flushed,
+    /// The kernel: the open file.
+    Open,
     /// The kernel: data that is read or written.
     Transfer,
     /// The kernel: zeroes that are written block by block.
@@ -150,12 +163,40 @@ enum Step {
     Resize,
     /// The kernel: the sync that makes a change without data durable.
     Sync,
+    /// A look at the names: what a durable write promises.
+    Names,
+    /// The kernel: the size of the file after a failure with this status.
+    Learn { status: Status },
+    /// The kernel: the end of a partial block that is cut off.
+    Cut { len: u64, status: Status },
     /// Its parts: where to look for the next zone, how many parts are under way, and how it went so far.
     Parts { cursor: u32, under_way: u32, status: Status },
 }
 
-/// Marks the words of syncs; the rest of the word is round and zone. Other words are jobs.
+impl Step {
+    /// Whether a change of the zone has been allowed, and its bytes are not all in the file.
+    fn is_changing(self) -> bool {
+        matches!(
+            self,
+            Self::Open
+                | Self::Transfer
+                | Self::Zeroes
+                | Self::Space
+                | Self::Sync
+                | Self::Learn { .. }
+                | Self::Cut { .. }
+        )
+    }
+}
+
+/// Marks the words of syncs; the rest of the word is round and zone.
 const SYNC: u64 = 1 << 63;
+/// Marks the words of files that are opened; the rest is the zone.
+const OPEN: u64 = 1 << 62;
+/// Marks the words of looks at names; the rest is the zone.
+const LOOK: u64 = 1 << 61;
+/// The word of files that are closed. Words without a mark are jobs.
+const CLOSE: u64 = 1 << 60;
 /// Most notices that are kept for the next one to ask.
 const MOST_NOTICES: usize = 64;
 
@@ -186,24 +227,29 @@ pub fn open_on(
         block_bytes: shape.block_bytes,
         direct,
         files: FdCache::new(options.most_files, FileBudget::of_process()),
+        opening: HashMap::new(),
+        closing: Vec::new(),
         ring,
+        requests: 0,
         jobs: Slab::with_capacity(256),
         lanes: HashMap::with_capacity(256),
         ready: VecDeque::with_capacity(256),
         flush: Flush::new(shape.zones.zones()),
         unanswered: Unanswered::new(),
+        answering: None,
+        learning: HashMap::new(),
         parked: Vec::with_capacity(16),
         watch: Watch::new(options.timeout),
         tally: Tally::default(),
         now: Instant::ZERO,
         next_look: Instant::ZERO,
-        name: String::new(),
         zeroes: Zeroes::default(),
         notices,
         zones: loaded.zones,
         directory: loaded.directory,
         identities: loaded.identities,
         names: loaded.names,
+        names_check: NamesCheck::default(),
     })
 }
 
@@ -253,13 +299,20 @@ impl BlockDevice for ZonedDir {
     fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let Event::Done { word, result, payload } = event else { return };
         self.now = cx.now();
-        if word & SYNC != 0 {
-            let (zone, round) = (ZoneNo(word as u32), Round(word >> 32 & 1 != 0));
-            self.synced((zone, round), result, cx);
-        } else {
-            self.continue_job(word as usize, result, payload, cx);
+        let number = word as u32;
+        self.requests -= u64::from(word & (SYNC | OPEN | LOOK | CLOSE) != 0);
+        match word & (SYNC | OPEN | LOOK | CLOSE) {
+            SYNC => self.synced((ZoneNo(number), Round(word >> 32 & 1 != 0)), result, cx),
+            OPEN => self.opened(ZoneNo(number), result, cx),
+            LOOK => self.looked(number, result, cx),
+            CLOSE => {}
+            _ => self.continue_job(word as usize, result, payload, cx),
         }
         self.run(cx);
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
     }
 
     fn held(&self, visit: &mut dyn FnMut(&Bio)) {
@@ -288,11 +341,11 @@ impl ZonedDir {
         self.direct.is_some()
     }
 
-    /// Looks whether the zones' files are all there and commands are answered; returns what there is to say. To be called now
-    /// and then.
-    pub fn check(&mut self, now: Instant) -> Vec<String> {
+    /// Begins to look whether the zones' files are all there, and looks whether commands are answered; returns what there is to say since the
+    /// last time. To be called now and then.
+    pub fn check(&mut self, now: Instant, cx: &mut Cx<'_>) -> Vec<String> {
         self.now = now;
-        self.check_all_names();
+        self.check_names(cx);
         if let Some(text) = self.watch.tell(self.overdue(now)) {
             self.say(text);
         }
@@ -379,6 +432,9 @@ impl ZonedDir {
             while let Some(job) = self.ready.pop_front() {
                 self.start(job, cx);
             }
+            if self.answering.is_some() {
+                return;
+            }
             match self.flush.next() {
                 Next::Sync(zone, round) => self.sync(zone, round, cx),
                 Next::Answer(status) => self.answer(status, cx),
@@ -455,7 +511,19 @@ impl ZonedDir {
             Step::Resize => self.resized(job, result, cx),
             Step::Sync if again => self.sync_job(job, cx),
             Step::Sync => self.job_synced(job, result, cx),
-            step @ (Step::Turn | Step::Settle | Step::Flush | Step::Flushed | Step::Parts { .. }) => {
+            Step::Learn { status } if again => self.ask_for_size(job, status, cx),
+            Step::Learn { status } => self.size_learned(job, status, cx),
+            Step::Cut { len, status } if again => self.cut(job, len, status, cx),
+            Step::Cut { len, status } => {
+                self.write_pointer_learned(job, Some(len).filter(|_| result >= 0), status, cx);
+            }
+            step @ (Step::Turn
+            | Step::Open
+            | Step::Names
+            | Step::Settle
+            | Step::Flush
+            | Step::Flushed
+            | Step::Parts { .. }) => {
                 unreachable!("a job that waits for {step:?} has nothing in the kernel")
             }
         }
@@ -532,61 +600,17 @@ impl ZonedDir {
         self.continue_job(job, -ENOBUFS, refused.into_payload(), cx);
     }
 
+    /// Hands a request of the disk's own to the ring.
+    fn ask_for_disk(&mut self, word: u64, request: Request, cx: &mut Cx<'_>) -> Result<(), Request> {
+        self.ring.submit(device_token(cx.me(), word), request)?;
+        self.requests += 1;
+        Ok(())
+    }
+
     fn bio(&self, job: usize) -> &Bio {
         match &self.jobs[job].work {
             Work::Bio(bio) => bio,
             Work::PartOf(_) => unreachable!("parts of a reset move no data"),
-        }
-    }
-
-    /// The open file of `zone`, from the cache or from the directory.
-    fn file(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) -> Result<Fd, Reason> {
-        if let Some(file) = self.files.find(zone) {
-            return Ok(file);
-        }
-        let direct = if self.direct.is_some() { OFlags::DIRECT } else { OFlags::empty() };
-        let name = zone_name(self.zones.geometry(), zone);
-        let access = if self.limits.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        // What is written goes to the end of the file, wherever that is. A file that somebody has cut stays too short so, and
-        // the next look at its size tells; a write to its place would hide the hole.
-        let append = self.zones.geometry().kind(zone) == ZoneKind::Sequential && !self.limits.read_only;
-        let append = if append { OFlags::APPEND } else { OFlags::empty() };
-        self.make_room(cx);
-        let mut opened = self.directory.open_file(&name, access | append | direct);
-        // Others use up the descriptors of the process, or all files of the machine.
-        while matches!(opened, Err(Errno::MFILE | Errno::NFILE)) && self.close_oldest(cx) {
-            opened = self.directory.open_file(&name, access | append | direct);
-        }
-        match opened {
-            Ok(file) => {
-                let file = Fd::from(file);
-                self.check_file(zone, &file)?;
-                self.files.insert(zone, file.clone());
-                Ok(file)
-            }
-            Err(errno) => {
-                self.notice(zone, format_args!("cannot be opened: {}; restore the file or mend its mode", errno));
-                Err(self.reason_of(zone, "opening", -errno.raw_os_error()))
-            }
-        }
-    }
-
-    /// Closes files until there is room for one more. One that changed is synced first, through the open file.
-    fn make_room(&mut self, cx: &mut Cx<'_>) {
-        while let Some((zone, file)) = self.files.evict() {
-            self.close_file(zone, file, cx);
-        }
-    }
-
-    /// Closes the file that was not used for the longest time. Returns false if all files have I/O in flight.
-    fn close_oldest(&mut self, cx: &mut Cx<'_>) -> bool {
-        let oldest = self.files.evict_oldest();
-        oldest.map(|(zone, file)| self.close_file(zone, file, cx)).is_some()
-    }
-
-    fn close_file(&mut self, zone: ZoneNo, file: Fd, cx: &mut Cx<'_>) {
-        if let Some(round) = self.flush.closing(zone) {
-            self.start_sync(zone, round, file, cx);
         }
     }
 }
@@ -627,7 +651,7 @@ mod tests {
             let expected = vec![(Op::Write, Status::Ok); 2];
             assert_eq!(*answers.borrow(), expected, "only the plain writes of other zones are answered");
             let later = shard.now() + Duration::from_millis(31_000);
-            let told = shard.stack.with_device(disk, |disk: &mut ZonedDir, _| disk.check(later)).unwrap();
+            let told = shard.stack.with_device(disk, |disk: &mut ZonedDir, cx| disk.check(later, cx)).unwrap();
             let words = ["3 commands without an answer", "WRITE 2048+8 for 31 s", "FLUSH waits"];
             assert!(told.len() == 1 && words.iter().all(|word| told[0].contains(word)), "{told:?}");
             stuck.answer();

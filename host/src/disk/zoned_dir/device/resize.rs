@@ -19,10 +19,7 @@ impl ZonedDir {
             self.finish(job, Status::Ok, cx);
             return Ok(());
         }
-        let file = self.file(zone, cx)?;
-        self.check_file(zone, &file)?;
-        self.jobs[job].file = Some(file);
-        self.set_size(job, cx);
+        self.job_with_file(job, zone, bytes(state.wp), cx);
         Ok(())
     }
 

@@ -5,35 +5,42 @@ use shingle_core::zone::ZoneNo;
 use shingle_sys::{Fd, Request};
 
 use super::super::flush::Round;
+use super::files::{Closing, Waiter};
+use super::presence::Pending;
 use super::{SYNC, Step, ZonedDir};
 use crate::disk::transfer::was_interrupted;
-use crate::shard::device_token;
 
 impl ZonedDir {
     pub(super) fn sync(&mut self, zone: ZoneNo, round: Round, cx: &mut Cx<'_>) {
-        match self.file(zone, cx) {
-            Ok(file) => self.start_sync(zone, round, file, cx),
-            Err(reason) => self.flush.not_started(zone, round, Status::from(&reason)),
-        }
+        self.with_file(zone, Waiter::Sync(round), cx);
     }
 
     pub(super) fn start_sync(&mut self, zone: ZoneNo, round: Round, file: Fd, cx: &mut Cx<'_>) {
         // A sync of a file that has lost its name or its data succeeds. The verdict on this zone stays in `flush`.
         let _ = self.check_file(zone, &file);
         let word = SYNC | u64::from(round.0) << 32 | u64::from(zone.0);
-        if self.ring.submit(device_token(cx.me(), word), Request::Sync { file, metadata: false }).is_err() {
+        if self.ask_for_disk(word, Request::Sync { file, metadata: false }, cx).is_err() {
+            self.take_closing(zone, round);
             self.flush.not_started(zone, round, Status::Resource);
         }
     }
 
     pub(super) fn synced(&mut self, (zone, round): (ZoneNo, Round), result: i32, cx: &mut Cx<'_>) {
+        let closing = self.take_closing(zone, round);
         if was_interrupted(result) {
-            return self.sync(zone, round, cx);
+            return match closing {
+                Some(file) => {
+                    self.closing.push(Closing { zone, round, file: file.clone() });
+                    self.start_sync(zone, round, file, cx);
+                }
+                None => self.sync(zone, round, cx),
+            };
         }
         if result < 0 {
             self.sync_failed(zone, result);
         }
         self.flush.synced(round);
+        closing.into_iter().for_each(|file| self.close(file, cx));
     }
 
     pub(super) fn sync_failed(&mut self, zone: ZoneNo, result: i32) {
@@ -54,9 +61,15 @@ impl ZonedDir {
         }
     }
 
-    /// A round of flushes is over.
+    /// All syncs of a round of flushes are over. It is answered after a look at the names.
     pub(super) fn answer(&mut self, status: Status, cx: &mut Cx<'_>) {
-        self.check_all_names();
+        self.answering = Some(status);
+        self.check_names_for(Pending::Flushes, cx);
+    }
+
+    /// Answers the flushes of a round.
+    pub(super) fn answer_now(&mut self, cx: &mut Cx<'_>) {
+        let Some(status) = self.answering.take() else { return };
         let status = self.flush.verdict(status);
         while let Some(job) = self.flush.take_served() {
             if self.bio(job).op == Op::Flush || !status.is_ok() {

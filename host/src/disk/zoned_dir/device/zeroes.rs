@@ -35,8 +35,8 @@ impl ZonedDir {
         }
         if self.bio(job).flags.has(Flags::FAST) {
             // Nothing was written, and that is no fault of the zone.
-            self.learn_write_pointer(job, self.jobs[job].zone);
-            return self.fail(job, Reason::NotSupported, cx);
+            let status = self.blame(job, Reason::NotSupported);
+            return self.learn_write_pointer(job, status, cx);
         }
         self.write_zeroes(job, cx);
     }
