@@ -20,6 +20,7 @@ use shingle_core::dm::{Table, add_table, parse_table};
 use shingle_core::mapper::stats::DmStats;
 use shingle_core::multipath::{Head, HeadOptions, PathConfig, PolicyKind};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::scheduler::{SchedulerKind, SchedulerOptions};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZonedDisk;
@@ -151,6 +152,23 @@ impl Load {
         let port = stack.open_port();
         let pointers = vec![0; ZONES as usize];
         Load { name: name.into(), stack, port, top, pattern, random: 1, pointers, now, ns: vec![] }.started()
+    }
+
+    /// Random reads of a null device that takes some time for each, so that bios wait in its scheduler.
+    fn slow(name: &str, scheduler: SchedulerKind) -> Load {
+        let mut stack = Stack::new();
+        let config = NullConfig { completion: TURN, ..NullConfig::new(ZONE_SECTORS * ZONES) };
+        let top = stack.add(Box::new(NullDevice::new(&config).expect("the parameters are right"))).expect("fits");
+        let (now, port) = (shingle_core::time::Instant::ZERO, stack.open_port());
+        let pattern = Pattern::RandomRead;
+        let load = Load { name: name.into(), stack, port, top, pattern, random: 1, pointers: vec![], now, ns: vec![] };
+        load.scheduled(top, scheduler).started()
+    }
+
+    /// The same with a scheduler of the disk.
+    fn scheduled(mut self, disk: DeviceId, kind: SchedulerKind) -> Load {
+        SchedulerOptions { kind, ..SchedulerOptions::default() }.apply(&mut self.stack, disk);
+        self
     }
 
     /// A volume of `stl` on a device in memory, with data in each block.
@@ -324,6 +342,15 @@ fn stacks() -> Vec<Load> {
         Load::new("zoned null + elevator", Pattern::RandomZoneWrite, Some(WritePolicy::Elevator), none),
         Load::new("zoned null + zone-lock", Pattern::RandomZoneWrite, Some(WritePolicy::ZoneLock), none),
     ];
+    let deadline = SchedulerKind::MqDeadline;
+    let reads = Load::new("null, random read, mq-deadline", Pattern::RandomRead, None, none);
+    let disk = reads.top;
+    loads.push(reads.scheduled(disk, deadline));
+    let writes = Load::new("zoned null + plug, mq-deadline", Pattern::RandomZoneWrite, plug, none);
+    let disk = writes.stack.below(writes.top)[0];
+    loads.push(writes.scheduled(disk, deadline));
+    loads.push(Load::slow("null of 10 us, random read", SchedulerKind::None));
+    loads.push(Load::slow("null of 10 us, random read, mq-deadline", deadline));
     let on_null = |layer, depth| Load::new(&stacked(layer, depth), Pattern::RandomRead, None, (layer, depth));
     for layer in Layer::STACKED {
         loads.extend((1..=DEEPEST).map(|depth| on_null(layer, depth)));
@@ -368,6 +395,11 @@ fn measure(json: bool) {
     let single = [
         ("ns per submit and complete (null)", ns("null, random read")),
         ("ns per plugged write, its zone included", ns("zoned null + plug") - ns("null, random read")),
+        ("ns per bio, mq-deadline, none waits", ns("null, random read, mq-deadline") - ns("null, random read")),
+        (
+            "ns per bio, mq-deadline, 64 wait",
+            ns("null of 10 us, random read, mq-deadline") - ns("null of 10 us, random read"),
+        ),
         ("ns per bio, statistics of one area", ns("null + 1 linear, areas /1") - ns("null + 1 linear")),
         ("ns per bio, statistics of 100 areas", ns("null + 1 linear, areas /100") - ns("null + 1 linear")),
         ("bytes per idle zone, plug", ZonePlug::BYTES_PER_ZONE as f64),

@@ -9,6 +9,7 @@
 //! - [`multipath`]: several paths to one disk, and which of them an I/O takes.
 //! - [`dm`]: device-mapper targets, one file each, and the table that routes between them.
 //! - [`plug`]: one write at a time per zone, in order; zone append emulation.
+//! - [`scheduler`]: which bio a disk gets next, below the plug.
 //! - [`zone`]: what a zone is, as a pure state machine.
 //! - [`device`]: devices made of memory.
 //! - [`random`]: numbers that are the same for the same seed.
@@ -63,6 +64,7 @@ pub mod mapper;
 pub mod multipath;
 pub mod plug;
 pub mod random;
+pub mod scheduler;
 pub mod sector;
 pub mod task;
 pub mod time;

@@ -21,6 +21,7 @@ const CORE: &Layers = &[
     ("uuid", &[]),
     ("zone", &["sector"]),
     ("block", &["sector", "time", "zone"]),
+    ("scheduler", &["block", "guards", "sector", "time"]),
     ("plug", &["block", "sector", "time", "zone"]),
     ("device", &["block", "random", "sector", "time", "zone"]),
     ("task", &["block", "sector", "time", "zone"]),
@@ -105,7 +106,23 @@ const HOST: &Layers = &[
 /// What a whole crate may import of the core.
 const OF_CORE: &Layers = &[
     ("drives", &["block", "device", "random", "sector", "time", "zone"]),
-    ("sim", &["block", "device", "dm", "frontend", "mapper", "multipath", "plug", "random", "sector", "time", "zone"]),
+    (
+        "sim",
+        &[
+            "block",
+            "device",
+            "dm",
+            "frontend",
+            "mapper",
+            "multipath",
+            "plug",
+            "random",
+            "scheduler",
+            "sector",
+            "time",
+            "zone",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {

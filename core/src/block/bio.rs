@@ -9,7 +9,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::id::{DeviceId, PortId};
-use super::op::{Flags, Op};
+use super::op::{Flags, Op, Priority};
 use super::payload::Payload;
 use super::reason::{Reason, Why};
 use super::status::Status;
@@ -24,6 +24,8 @@ pub(super) enum Owner {
     Device(DeviceId),
     /// Nobody: it went through this device, which counts it until it is done.
     Passed(DeviceId),
+    /// The scheduler of this device has dispatched it.
+    Scheduled(DeviceId),
     /// A split, which counts its pieces.
     Split,
     /// The submitter.
@@ -69,6 +71,8 @@ pub struct Bio {
     pub op: Op,
     /// How.
     pub flags: Flags,
+    /// I/O priority class, for schedulers.
+    pub priority: Priority,
     /// Length, in sectors; 0 where the operation has none.
     pub sectors: u32,
     /// First sector, on the device it is addressed to. After completion it means nothing, but for an append.
@@ -96,6 +100,7 @@ impl Bio {
         Self {
             op,
             flags: Flags::NONE,
+            priority: Priority::BestEffort,
             sectors,
             sector,
             payload,
@@ -113,6 +118,13 @@ impl Bio {
     #[must_use]
     pub fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
+        self
+    }
+
+    /// The same bio in I/O priority class `priority`.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
         self
     }
 

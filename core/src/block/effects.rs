@@ -13,6 +13,7 @@ use super::observer::{Observer, Span};
 use super::op::Op;
 use super::path_events::Question;
 use super::reason::Why;
+use super::scheduler::Dispatcher;
 use super::status::Status;
 use super::trace::{Action, Trace};
 use crate::prelude::*;
@@ -74,6 +75,8 @@ pub(super) struct PassState {
     pub is_shut: bool,
     /// Bios that came back to the door, in their order.
     pub pushed_back: VecDeque<Box<Bio>>,
+    /// Its scheduler, and how many bios that keeps in flight.
+    pub dispatcher: Dispatcher,
 }
 
 /// A timer that a device set. Ordered by time, then by age.
@@ -236,17 +239,33 @@ impl Effects {
     /// Takes off the frames of those that have passed a bio on: these get no hop.
     #[inline(never)]
     fn complete_any(&mut self, mut from: DeviceId, mut bio: Box<Bio>, status: Status) {
-        while let Owner::Passed(device) = bio.top().owner {
-            self.trace(Action::Complete, from, &bio, status);
-            self.leave(device, &mut bio);
-            from = device;
-            if !status.is_ok() {
-                self.tell_failed(device, &bio, status);
+        let mut scheduled = None;
+        loop {
+            match bio.top().owner {
+                Owner::Passed(device) => {
+                    self.trace(Action::Complete, from, &bio, status);
+                    self.leave(device, &mut bio);
+                    from = device;
+                    if !status.is_ok() {
+                        self.tell_failed(device, &bio, status);
+                    }
+                }
+                Owner::Scheduled(device) => {
+                    self.end_scheduled(device, &mut bio);
+                    if let Some(other) = scheduled.replace(device) {
+                        self.dispatch_scheduled(other);
+                    }
+                }
+                _ => break,
             }
         }
         match bio.top().owner {
             Owner::Port(_) => self.hand_back(from, bio, status),
             _ => self.send(Hop::Up { from, bio, status }),
+        }
+        // Behind the completion: what its submitter answers it with comes to the scheduler when the next bio is on its way.
+        if let Some(device) = scheduled {
+            self.dispatch_scheduled(device);
         }
     }
 
@@ -368,7 +387,7 @@ impl Effects {
         let (rest_sector, rest_sectors) = (bio.sector + u64::from(front), bio.sectors - front);
         let mut piece = |of: &Bio, sector, sectors, payload, split| {
             let mut blank = Bio::new(of.op, sector, sectors, payload).with_flags(of.flags);
-            (blank.since, blank.number) = (of.since, of.number);
+            (blank.since, blank.number, blank.priority) = (of.since, of.number, of.priority);
             blank.enter(&self.mark);
             blank.push(Owner::Split, split);
             self.pool.take(blank)

@@ -70,6 +70,24 @@ impl Op {
     }
 }
 
+named_enum! {
+    /// I/O priority class of a bio, as in Linux: schedulers serve a higher class first. Ordered from the highest.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum Priority {
+        /// Before all others (`IOPRIO_CLASS_RT`).
+        RealTime => "rt",
+        /// The default (`IOPRIO_CLASS_BE`; a bio without a class counts as this one).
+        #[default]
+        BestEffort => "be",
+        /// When nothing else waits (`IOPRIO_CLASS_IDLE`).
+        Idle => "idle",
+    }
+
+    /// Name of the class.
+    fn name(self) -> &'static str;
+}
+
 /// How a bio wants to be treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);

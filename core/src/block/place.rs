@@ -38,8 +38,19 @@ impl Stack {
         let depth = self.admit(id, device.as_ref())?;
         let limits = device.limits().clone();
         let (fast_check, meter, deferred) = (FastCheck::new(&limits), Meter::default(), VecDeque::new());
-        let (dispatch, suspended, is_free, is_unused) = (Dispatch::Call, false, false, false);
-        let slot = Slot { device, dispatch, suspended, fast_check, meter, limits, deferred, depth, is_free, is_unused };
+        let slot = Slot {
+            device,
+            dispatch: Dispatch::Call,
+            suspended: false,
+            is_scheduled: false,
+            fast_check,
+            meter,
+            limits,
+            deferred,
+            depth,
+            is_free: false,
+            is_unused: false,
+        };
         if free.is_some() {
             (self.slots[place], self.effects.doors[place]) = (slot, PassState::default());
         } else {
@@ -66,8 +77,8 @@ impl Stack {
 
     fn in_flight(&self, device: DeviceId) -> u64 {
         let place = device.0 as usize;
-        let slot = &self.slots[place];
-        slot.meter.custody() - self.effects.doors[place].done + slot.device.requests()
+        let (slot, door) = (&self.slots[place], &self.effects.doors[place]);
+        slot.meter.custody() + door.dispatcher.waiting() - door.done + slot.device.requests()
     }
 
     /// Whether bios wait at the door of `device`.
@@ -181,7 +192,7 @@ impl Stack {
         self.effects.doors[device.0 as usize] = PassState::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
-        slot.is_unused = false;
+        (slot.is_unused, slot.is_scheduled) = (false, false);
         let old = core::mem::replace(&mut slot.device, Box::new(Nothing { limits: Limits::new(1) }));
         self.adopt_limits(device);
         Ok(old)

@@ -29,7 +29,7 @@ pub(super) enum Dispatch {
     Call,
     /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
     Route(Route),
-    /// It is suspended, or the stack is traced.
+    /// It is suspended, has a scheduler, or the stack is traced.
     Watch,
 }
 
@@ -39,6 +39,8 @@ pub(super) struct Slot {
     pub device: Box<dyn BlockDevice>,
     pub dispatch: Dispatch,
     pub suspended: bool,
+    /// Whether it has a scheduler.
+    pub is_scheduled: bool,
     pub fast_check: FastCheck,
     pub meter: Meter,
     pub limits: Limits,
@@ -250,17 +252,28 @@ impl Stack {
         self.hand_over(to, bio);
     }
 
-    /// A bio for a suspended device, or under a trace.
+    /// A bio for a suspended device, one with a scheduler, or under a trace.
     #[cold]
     #[inline(never)]
     fn dispatch_watched(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         let slot = &mut self.slots[to.0 as usize];
+        if slot.is_scheduled && Effects::was_dispatched(&bio, to) {
+            // It was let in before: a suspended device is drained of it.
+            self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
+            return self.hand_over(to, bio);
+        }
         if slot.suspended {
             // As `drivers/md/dm.c:dm_submit_bio`: who does not want to wait hears so.
             if bio.flags.has(Flags::NOWAIT) {
                 return self.refuse(to, bio, Reason::WouldWait("the device is suspended"));
             }
             return slot.deferred.push_back(bio);
+        }
+        if slot.is_scheduled {
+            match self.schedule(to, bio) {
+                Some(passing) => bio = passing,
+                None => return,
+            }
         }
         self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
         self.hand_over(to, bio);
@@ -398,7 +411,8 @@ impl Stack {
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
         let mut counters = self.slots[id.0 as usize].meter.counters();
-        counters.in_flight -= self.effects.doors[id.0 as usize].done;
+        let door = &self.effects.doors[id.0 as usize];
+        counters.in_flight = counters.in_flight + door.dispatcher.waiting() - door.done;
         counters
     }
 
@@ -489,6 +503,7 @@ impl Stack {
             slot.device.held(&mut |bio| visit(id, bio));
             let door = &self.effects.doors[index];
             door.pushed_back.iter().chain(&slot.deferred).for_each(|bio| visit(id, bio));
+            door.dispatcher.held(&mut |bio| visit(id, bio));
         }
         self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
     }
@@ -498,7 +513,7 @@ impl Slot {
     /// What becomes of bios from now on.
     pub fn find_way(&mut self, traced: bool) {
         self.dispatch = match self.device.route() {
-            _ if self.suspended || traced => Dispatch::Watch,
+            _ if self.suspended || self.is_scheduled || traced => Dispatch::Watch,
             Some(route) => Dispatch::Route(route),
             None => Dispatch::Call,
         };

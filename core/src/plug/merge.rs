@@ -2,7 +2,7 @@
 
 use super::zone_plug::ZonePlug;
 use super::zones::Bit;
-use crate::block::{Bio, Cx, Flags, Op, Payload, Status};
+use crate::block::{Bio, Cx, Flags, Op, Payload, Priority, Status};
 use crate::prelude::*;
 use crate::sector::Sector;
 use crate::zone::ZoneNo;
@@ -14,13 +14,13 @@ impl ZonePlug {
         let fits = self.longest_merge.min(self.zones.capacity_of(zone).saturating_sub(self.zones.offset(first.sector)));
         let mergeable = is_mergeable(&first)
             && self.max_segments > 1
-            && self.next_merges(slot, first.flags, end, fits.saturating_sub(first.sectors))
+            && self.next_merges(slot, (first.flags, first.priority), end, fits.saturating_sub(first.sectors))
             && self.zones.place(zone, first.op, first.sector, first.sectors).is_ok();
         if !mergeable {
             return first;
         }
         let mut segments = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.max_segments));
-        let (sector, flags, since) = (first.sector, first.flags, first.since);
+        let (sector, flags, since, priority) = (first.sector, first.flags, first.since, first.priority);
         let mut sectors = 0;
         let mut next = Some(first);
         while let Some(mut bio) = next {
@@ -33,21 +33,22 @@ impl ZonePlug {
             }
             self.nodes.push(&mut self.slots[slot].riding, bio);
             let more = segments.len() < self.max_segments
-                && self.next_merges(slot, flags, sector + u64::from(sectors), fits - sectors);
+                && self.next_merges(slot, (flags, priority), sector + u64::from(sectors), fits - sectors);
             next = if more { self.next_waiting(slot) } else { None };
         }
         self.zones.at_mut(zone).set(Bit::Merged, true);
-        let carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments)).with_flags(flags);
+        let carrier = Bio::new(Op::Write, sector, sectors, Payload::Segments(segments));
+        let carrier = carrier.with_flags(flags).with_priority(priority);
         let mut carrier = cx.own_bio(carrier);
         carrier.since = since;
         carrier
     }
 
-    /// Whether the next waiting bio continues a write that ends at `end` and has room for `room` sectors more.
-    fn next_merges(&self, slot: usize, flags: Flags, end: Sector, room: u32) -> bool {
-        self.nodes
-            .front(&self.slots[slot].waiting)
-            .is_some_and(|next| is_mergeable(next) && next.flags == flags && next.sector == end && next.sectors <= room)
+    /// True if the next waiting bio continues a write that ends at `end` and has room for `room` sectors more, has its flags and is of its
+    /// priority class.
+    fn next_merges(&self, slot: usize, kind: (Flags, Priority), end: Sector, room: u32) -> bool {
+        let is_next = |next: &Bio| next.sector == end && next.sectors <= room && (next.flags, next.priority) == kind;
+        self.nodes.front(&self.slots[slot].waiting).is_some_and(|next| is_mergeable(next) && is_next(next))
     }
 
     /// Gives a merged write's memory back to the bios it came from, and ends them.

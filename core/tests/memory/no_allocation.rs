@@ -4,6 +4,7 @@ use shingle_core::block::{Bio, BlockDevice, Data, DeviceId, Flags, Op, Payload, 
 use shingle_core::device::{NullConfig, NullDevice, NullZones};
 use shingle_core::dm::{Table, build_table, parse_table};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
+use shingle_core::scheduler::{SchedulerKind, SchedulerOptions};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
@@ -96,6 +97,19 @@ fn a_warm_stack_allocates_nothing() {
         assert_eq!(allocations() - before, 0, "allocations under the policy {policy}");
         let plugged = load.stack.counters(DeviceId(1));
         assert!(policy == WritePolicy::None || plugged.merges > 10_000, "nothing was merged under {policy}");
+    }
+}
+
+#[test]
+fn warm_scheduler_allocates_nothing() {
+    for policy in WritePolicy::ALL {
+        let mut load = Load::new(policy, true);
+        let options = SchedulerOptions { kind: SchedulerKind::MqDeadline, queue_depth: 2, ..Default::default() };
+        options.apply(&mut load.stack, DeviceId(0));
+        load.run(200_000);
+        let before = allocations();
+        load.run(200_000);
+        assert_eq!(allocations() - before, 0, "allocations under the policy {policy}");
     }
 }
 

@@ -77,7 +77,9 @@ impl Striped {
             let range = self.stripes.range(&bio, number);
             let payload = self.stripes.gather(&bio, number);
             let sectors = (range.end - range.start) as u32;
-            let part = Bio::new(bio.op, Sector(range.start), sectors, payload).with_flags(bio.flags);
+            let part = Bio::new(bio.op, Sector(range.start), sectors, payload)
+                .with_flags(bio.flags)
+                .with_priority(bio.priority);
             (number as u16, self.stripes.parts()[number].device, part)
         };
         let parts: Vec<_> = (0..self.names.len()).map(part).filter(|(.., part)| part.sectors > 0).collect();
