@@ -34,6 +34,17 @@ pub struct Named {
     pub plug: Option<DeviceId>,
 }
 
+impl Named {
+    /// True for a disk: no table and no paths lie below it.
+    #[must_use]
+    pub fn is_disk(&self) -> bool {
+        self.kind != TABLE && self.kind != MULTIPATH
+    }
+}
+
+/// The kind of a mapped device.
+const TABLE: &str = "table";
+
 /// The kind of a device with several paths to one disk.
 pub const MULTIPATH: &str = "multipath";
 
@@ -186,7 +197,7 @@ impl Devices {
 
     fn table(&self, name: &str) -> Option<Named> {
         let device = self.mapper.device(name).ok()?;
-        Some(Named { name: name.to_owned(), kind: "table", device, leaf: device, plug: None })
+        Some(Named { name: name.to_owned(), kind: TABLE, device, leaf: device, plug: None })
     }
 
     /// Kind of the disk or head with this name.

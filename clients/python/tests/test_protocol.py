@@ -68,6 +68,7 @@ def test_answers_are_of_the_types_that_were_promised(zoned_disk: MakeDisk, small
         "zones_report": control.zones_report("drive", count=3),
         "plugs": control.plugs("drive"),
         "policy": control.policy("drive"),
+        "scheduler": control.scheduler("drive"),
         "trace_start": control.trace_start(device="drive"),
         "trace_read": control.trace_read(),
         "trace_stop": control.trace_stop(),

@@ -112,6 +112,7 @@ fn add_disk(
         Box::new(Diagnostic::at(disk.place.clone(), title).label(error.to_string()))
     };
     let leaf = stack.add(leaf).map_err(|error| fail(&error))?;
+    disk.scheduler.apply(stack, leaf);
     let policy = disk.policy.unwrap_or_else(|| WritePolicy::default_for(stack.limits(leaf)));
     let options = PlugOptions { policy, ..disk.plug };
     let plug = match &disk.path_of {

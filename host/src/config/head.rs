@@ -243,9 +243,7 @@ fn other_user(owner: &str, path: &PathPlan, devices: &[DevicePlan], spec: &Spec)
 /// A disk that is a path and is to order zone writes.
 fn ordered_below(owner: &str, path: &PathPlan, spec: &Spec) -> Option<Diagnostic> {
     let disk = spec.disks.iter().find(|disk| disk.name.value == path.device.value)?;
-    let policy = disk.policy.as_ref().map(|at| &at.span);
-    let place = policy.or(disk.append.as_ref().map(|at| &at.span)).or(disk.queue_depth.as_ref().map(|at| &at.span));
-    let place = place.or(disk.elevator.place.as_ref())?;
+    let place = disk.policy_place()?;
     let title = format!("disk `{}` is a path of `{owner}`, where zone writes are ordered", disk.name.value);
     let help = "remove `policy`, `append` and what belongs to a policy; `shingle policy` changes that of the device";
     Some(Diagnostic::at(place.clone(), title).label("no effect").help(help))

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use shingle_core::dm::{TableError, TableLine, parse_table};
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::scheduler::{MAX_QUEUE_DEPTH, SchedulerOptions};
 
 use super::build::rehearse;
 use super::head::{HeadPlan, PathPlan, mistakes_of_heads, mistakes_of_identity, paths};
@@ -59,6 +60,8 @@ pub struct DiskPlan {
     pub policy: Option<WritePolicy>,
     /// How its plug works otherwise, if it turns out to be zoned.
     pub plug: PlugOptions,
+    /// The I/O scheduler.
+    pub scheduler: SchedulerOptions,
     /// `identity`, if the file says it.
     pub identity: Option<String>,
     /// The shard that owns it.
@@ -302,31 +305,39 @@ impl Planner<'_> {
             elevator: disk.elevator.options,
             ..defaults
         };
+        let defaults = SchedulerOptions::default();
+        let scheduler = SchedulerOptions {
+            kind: disk.scheduler.as_ref().map_or(defaults.kind, |at| at.value),
+            queue_depth: disk.queue_depth.as_ref().map_or(defaults.queue_depth, |at| at.value),
+            ..defaults
+        };
         let policy = disk.policy.as_ref().map(|at| at.value);
         let At { value: back_end, span: place } = disk.back_end.clone();
         let (name, kind, shard) = (disk.name.value.clone(), disk.kind, self.shard(disk));
         let identity = disk.identity.clone();
-        DiskPlan { name, kind, back_end, policy, plug, identity, shard, place, path_of: None }
+        DiskPlan { name, kind, back_end, policy, plug, scheduler, identity, shard, place, path_of: None }
     }
 
     fn check_policy(&mut self, disk: &DiskSpec) {
         let zoned = disk.back_end.value.is_zoned();
-        let policy = disk.policy.as_ref().map(|at| &at.span);
-        let stray = policy.or(disk.append.as_ref().map(|at| &at.span)).or(disk.queue_depth.as_ref().map(|at| &at.span));
-        let stray = stray.or(disk.elevator.place.as_ref());
-        if let Some(place) = stray.filter(|_| !zoned) {
+        if let Some(place) = disk.policy_place().filter(|_| !zoned) {
             let title = format!("disk `{}` has no zones, so there are no zone writes to order", disk.name.value);
             let help = "remove `policy`, `append` and what belongs to a policy, or give the disk zones";
             self.errors.push(Diagnostic::at(place.clone(), title).label("only for zoned disks").help(help));
         }
         let locks = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::ZoneLock);
-        if let Some(depth) = &disk.queue_depth
-            && zoned
-            && (!locks || depth.value == 0)
-        {
-            let title = if locks { "`queue-depth` is 0" } else { "`queue-depth` belongs to policy \"zone-lock\"" };
-            let help = "write policy = \"zone-lock\" and a depth of at least 1, or leave `queue-depth` out";
-            self.errors.push(Diagnostic::at(depth.span.clone(), title).label("no effect").help(help));
+        if let Some(depth) = &disk.queue_depth {
+            let has_use = locks || disk.has_scheduler();
+            let in_range = (1..=MAX_QUEUE_DEPTH).contains(&depth.value);
+            if !has_use && zoned {
+                let title = "`queue-depth` belongs to scheduler \"mq-deadline\" or policy \"zone-lock\"";
+                let help = "write scheduler = \"mq-deadline\", or leave `queue-depth` out";
+                self.errors.push(Diagnostic::at(depth.span.clone(), title).label("no effect").help(help));
+            } else if has_use && !in_range {
+                let title = format!("`queue-depth` is {}", depth.value);
+                let help = format!("write a depth of 1 to {MAX_QUEUE_DEPTH}, or leave `queue-depth` out");
+                self.errors.push(Diagnostic::at(depth.span.clone(), title).label("out of range").help(help));
+            }
         }
         let sweeps = disk.policy.as_ref().is_some_and(|at| at.value == WritePolicy::Elevator);
         if let Some(place) = disk.elevator.place.clone().filter(|_| zoned && !sweeps) {

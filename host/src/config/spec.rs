@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shingle_core::plug::{Append, WritePolicy};
+use shingle_core::scheduler::SchedulerKind;
 use toml::de::{DeTable, DeValue};
 
 use super::elevator::ElevatorSpec;
@@ -47,7 +48,9 @@ pub struct DiskSpec {
     pub policy: Option<At<WritePolicy>>,
     /// `append`.
     pub append: Option<At<Append>>,
-    /// `queue-depth`, of the `zone-lock` policy.
+    /// `scheduler`.
+    pub scheduler: Option<At<SchedulerKind>>,
+    /// `queue-depth`, of the scheduler or of the `zone-lock` policy.
     pub queue_depth: Option<At<u32>>,
     /// `max-wait` and so on, of the `elevator` policy.
     pub elevator: ElevatorSpec,
@@ -55,6 +58,21 @@ pub struct DiskSpec {
     pub identity: Option<String>,
     /// `shard`.
     pub shard: Option<At<u32>>,
+}
+
+impl DiskSpec {
+    /// True if `mq-deadline` is chosen.
+    pub fn has_scheduler(&self) -> bool {
+        self.scheduler.as_ref().is_some_and(|at| at.value != SchedulerKind::None)
+    }
+
+    /// The place of the first key that belongs to a write policy.
+    pub fn policy_place(&self) -> Option<&Range<usize>> {
+        let policy = self.policy.as_ref().map(|at| &at.span);
+        let append = self.append.as_ref().map(|at| &at.span);
+        let queue_depth = self.queue_depth.as_ref().map(|at| &at.span).filter(|_| !self.has_scheduler());
+        policy.or(append).or(queue_depth).or(self.elevator.place.as_ref())
+    }
 }
 
 /// `[device.NAME]`.
@@ -241,6 +259,8 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEn
     let policies = WritePolicy::ALL.map(|policy| (policy.name(), policy));
     let policy = fields.word("policy", &policies);
     let append = fields.word("append", &[("native", Append::Native), ("emulated", Append::Emulated)]);
+    let schedulers = SchedulerKind::ALL.map(|kind| (kind.name(), kind));
+    let scheduler = fields.word("scheduler", &schedulers);
     let queue_depth = fields.count("queue-depth");
     let elevator = ElevatorSpec::read(fields);
     let identity = fields.string("identity");
@@ -256,7 +276,7 @@ fn read_disk(fields: &mut Fields<'_>, name: At<String>, kinds: &[&'static BackEn
         return None;
     };
     let back_end = (kind.read)(fields)?;
-    Some(DiskSpec { name, kind, back_end, policy, append, queue_depth, elevator, identity, shard })
+    Some(DiskSpec { name, kind, back_end, policy, append, scheduler, queue_depth, elevator, identity, shard })
 }
 
 fn read_device(fields: &mut Fields<'_>, name: At<String>) -> Option<DeviceSpec> {

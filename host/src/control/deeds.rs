@@ -26,7 +26,8 @@ const QUESTIONS: [&str; 15] = [
 ];
 
 /// Fields of requests that say what it was done to. Tables and messages may hold keys, and are not for a log.
-const NAMES: [&str; 8] = ["device", "name", "export", "path", "policy", "state", "start", "length"];
+const NAMES: [&str; 10] =
+    ["device", "name", "export", "path", "policy", "scheduler", "queue_depth", "state", "start", "length"];
 
 /// A request that changes something.
 pub(super) struct Deed {
@@ -43,8 +44,10 @@ impl Deed {
     pub fn of(fields: &Map<String, Value>) -> Option<Self> {
         let op = fields.get("op")?.as_str()?.to_owned();
         let asks_for_policy = op == "policy" && !fields.contains_key("policy");
+        let asks_for_scheduler =
+            op == "scheduler" && !["scheduler", "queue_depth"].iter().any(|key| fields.contains_key(*key));
         let only_looks = fields.get("dry_run") == Some(&Value::Bool(true));
-        if QUESTIONS.contains(&&*op) || asks_for_policy || only_looks {
+        if QUESTIONS.contains(&&*op) || asks_for_policy || asks_for_scheduler || only_looks {
             return None;
         }
         let words = NAMES.into_iter().filter_map(|name| {
@@ -63,7 +66,7 @@ impl Deed {
             ("power", _) => EventKind::Restore,
             ("dm", "suspend") => EventKind::Suspend,
             ("dm", "resume") => EventKind::Swap,
-            ("policy", _) | ("path", "policy") => EventKind::Policy,
+            ("policy" | "scheduler", _) | ("path", "policy") => EventKind::Policy,
             ("path", _) => EventKind::Path,
             ("reload", _) => EventKind::Reload,
             ("zones", _) => EventKind::Zones,
@@ -123,6 +126,7 @@ mod tests {
     fn what_only_asks_is_not_told_and_every_question_is_an_operation() {
         assert_eq!(of(json!({"op": "status"})), None);
         assert_eq!(of(json!({"op": "policy", "device": "d"})), None);
+        assert_eq!(of(json!({"op": "scheduler", "device": "d"})), None);
         assert_eq!(of(json!({"op": "reload", "dry_run": true})), None);
         assert_eq!(of(json!({"op": "reload", "dry_run": false})).unwrap(), "reload of ");
         assert_eq!(

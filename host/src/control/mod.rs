@@ -21,6 +21,7 @@ pub mod protocol;
 mod record;
 mod recording;
 mod reload;
+mod scheduler;
 mod serve;
 mod server;
 mod status;

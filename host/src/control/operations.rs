@@ -16,7 +16,7 @@ use super::protocol::{
     AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, EventList, FailPath, Failure, FinishZones,
     GetEvents, GetMetrics, GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug,
     Plugs, Policy, ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower,
-    SetPathPolicy, SetPathState, SetPolicy, StartRecording, Started, StopRecording, ZoneInfo, Zones,
+    SetPathPolicy, SetPathState, SetPolicy, SetScheduler, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::reload::reload;
@@ -24,7 +24,7 @@ use super::serve::serve;
 use super::status::status;
 use super::users::{Offers, check_unused};
 use super::zones::{ZoneAction, ZoneRange};
-use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths, power};
+use super::{ControlError, ErrorKind, MOST_ZONES, VERSION, bad, exports, mapped, paths, power, scheduler};
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
@@ -123,6 +123,7 @@ impl Operations {
             CloseZones::NAME => serve(fields, |CloseZones(range)| manage(daemon, range, ZoneAction::Close)),
             FinishZones::NAME => serve(fields, |FinishZones(range)| manage(daemon, range, ZoneAction::Finish)),
             GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(daemon, &open(daemon, &device)?)),
+            SetScheduler::NAME => serve(fields, |request| scheduler::scheduler(daemon, &request)),
             SetPolicy::NAME => serve(fields, |request| self.policy(daemon, &request)),
             StartRecording::NAME => serve(fields, |request| session.start(&self.recorder, daemon, &request)),
             ReadRecording::NAME => serve(fields, |ReadRecording {}| session.read()),

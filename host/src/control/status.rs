@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use shingle_core::block::Op;
 use shingle_core::plug::ZonePlug;
+use shingle_core::scheduler::scheduler_of;
 use shingle_core::time::Duration;
 
 use super::mapped::figures_of;
@@ -103,6 +104,8 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
         counters: counters(shard, named),
         figures: figures.into_iter().filter(|(_, figures)| !figures.is_empty()).map(|(_, it)| figures_of(it)).collect(),
         policy: plug.map(|plug| plug.policy().name().into()),
+        scheduler: named.is_disk().then(|| scheduler_of(stack, named.leaf).name().into()),
+        queue_depth: stack.scheduler_depth(named.leaf),
         active_plugs: plug.map(ZonePlug::active),
         plug_failure: plug.and_then(ZonePlug::failure).map(ToString::to_string),
         multipath: paths::status_of(shard, named),

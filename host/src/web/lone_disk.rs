@@ -52,6 +52,8 @@ impl Watched for LoneDisk {
             counters: Counters::default(),
             figures: Vec::new(),
             policy: None,
+            scheduler: None,
+            queue_depth: None,
             active_plugs: None,
             plug_failure: None,
             multipath: None,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use shingle_core::plug::WritePolicy;
+use shingle_core::scheduler::{SchedulerKind, SchedulerOptions};
 use shingle_core::time::Duration;
 use shingle_host::config::{Plan, Source};
 use shingle_host::daemon::Daemon;
@@ -46,7 +47,7 @@ error: [disk.smr] has no key `pth`
 3 | pth = \"disk0\"
   | ^^^ did you mean `path`?
   |
-  = help: known keys are: type, policy, append, queue-depth, max-wait, batch-size, batch-time, \
+  = help: known keys are: type, policy, append, scheduler, queue-depth, max-wait, batch-size, batch-time, \
          hold-back, linger, merge-size, identity, shard, direct, read-only, open-files, timeout, path";
     assert_eq!(said, expected);
 }
@@ -199,6 +200,27 @@ fn a_disk_that_would_stand_still_for_longer_than_a_second_is_refused() {
 }
 
 #[test]
+fn every_disk_may_have_a_scheduler() {
+    let file = "[disk.d]\ntype = \"file\"\npath = \"x\"\n";
+    for disk in [NULL, file] {
+        let plan = parse(&format!("{disk}scheduler = \"mq-deadline\"\nqueue-depth = 4\n")).unwrap();
+        let found = plan.disks[0].scheduler;
+        assert_eq!((found.kind, found.queue_depth), (SchedulerKind::MqDeadline, 4));
+        assert_eq!(parse(disk).unwrap().disks[0].scheduler, SchedulerOptions::default());
+    }
+    let wrong = |depth: u32| format!("{NULL}scheduler = \"mq-deadline\"\nqueue-depth = {depth}\n");
+    assert_says(&wrong(0), &["`queue-depth` is 0", "1 to 10240"]);
+    assert_says(&wrong(10_241), &["`queue-depth` is 10241", "out of range"]);
+    assert_says(&format!("{NULL}scheduler = \"none\"\nqueue-depth = 4\n"), &["no effect"]);
+    assert_says(&format!("{file}queue-depth = 4\n"), &["has no zones"]);
+}
+
+#[test]
+fn unknown_scheduler_lists_them_all() {
+    assert_says(&format!("{NULL}scheduler = \"deadline\"\n"), &["did you mean \"mq-deadline\"", "none, mq-deadline"]);
+}
+
+#[test]
 fn an_unknown_policy_lists_them_all() {
     assert_says(
         &format!("{NULL}policy = \"elevatr\"\n"),
@@ -212,7 +234,7 @@ fn what_cannot_work_together_says_so() {
         "[disk.d]\ntype = \"file\"\npath = \"x\"\npolicy = \"plug\"\n",
         &["has no zones", "only for zoned disks"],
     );
-    assert_says(&format!("{NULL}queue-depth = 4\n"), &["belongs to policy \"zone-lock\""]);
+    assert_says(&format!("{NULL}queue-depth = 4\n"), &["belongs to scheduler \"mq-deadline\" or policy \"zone-lock\""]);
     assert_says(&format!("{NULL}max-wait = \"1s\"\n"), &["belong to policy \"elevator\"", "no effect"]);
     let regular = "[disk.d]\ntype = \"file\"\npath = \"x\"\nlinger = \"1ms\"\n";
     assert_says(regular, &["has no zones", "only for zoned disks"]);

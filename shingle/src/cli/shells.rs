@@ -57,7 +57,7 @@ _shingle_and_devices() {
     _shingle "$@"
     local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" least
     case "${COMP_WORDS[1]}" in
-        plugs|policy) least=2 ;;
+        plugs|policy|scheduler) least=2 ;;
         dm|zones|export|path) least=3 ;;
         *) return 0 ;;
     esac
@@ -70,7 +70,7 @@ complete -F _shingle_and_devices -o bashdefault -o default shingle
 "#;
 
 const DEVICES_IN_FISH: &str = "\
-complete -c shingle -n '__fish_seen_subcommand_from dm zones plugs policy path export' -a '(shingle completions --devices 2>/dev/null)'
+complete -c shingle -n '__fish_seen_subcommand_from dm zones plugs policy scheduler path export' -a '(shingle completions --devices 2>/dev/null)'
 ";
 
 /// Writes manual pages.

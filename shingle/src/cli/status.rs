@@ -1,4 +1,4 @@
-//! `shingle status`, `shingle plugs` and `shingle policy`: what a daemon does, and how it orders zone writes.
+//! `shingle status`, `shingle plugs`, `shingle policy` and `shingle scheduler`: what a daemon does, and how it orders I/O.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::remote::AskArgs;
 use super::{CliError, output, path, power, words};
 use shingle_host::config::format_bytes;
 use shingle_host::control::protocol::{
-    DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, Status, Stuck,
+    DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, SetScheduler, Status, Stuck,
 };
 
 /// Most stuck bios that the table shows.
@@ -47,6 +47,21 @@ pub struct PolicyArgs {
     ask: AskArgs,
 }
 
+/// Show or change the I/O scheduler of a disk, while it is in use
+#[derive(Args)]
+pub struct SchedulerArgs {
+    /// Name of the disk
+    device: String,
+    /// The new scheduler
+    #[arg(value_parser = words::scheduler_name())]
+    scheduler: Option<String>,
+    /// Commands in flight at the disk under mq-deadline, 1 to 10240 [default: the present one, else that of the stack file, else 64]
+    #[arg(long, value_name = "N")]
+    queue_depth: Option<u32>,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
 /// Runs `shingle status`.
 pub fn status(args: &AskArgs) -> Result<(), CliError> {
     let status = args.remote.connect()?.call(&GetStatus {})?;
@@ -75,8 +90,8 @@ fn status_text(status: &Status) -> String {
     for url in &status.web {
         shown.insert_str(shown.len() - 1, &format!("web page at {url}\n"));
     }
-    let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "shard"];
-    shown += &output::table(&header, &[2, 3, 6], devices.iter().map(device_row));
+    let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "scheduler", "shard"];
+    shown += &output::table(&header, &[2, 3, 7], devices.iter().map(device_row));
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
     shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
@@ -211,6 +226,7 @@ fn device_row(device: &DeviceStatus) -> Vec<String> {
         or_dash(zoned.map(|zoned| zoned.zones)),
         or_dash(limits),
         or_dash(device.policy.as_ref()),
+        or_dash(device.scheduler.as_ref()),
         device.shard.to_string(),
     ]
 }
@@ -253,6 +269,23 @@ pub fn plugs(args: &PlugsArgs) -> Result<(), CliError> {
         longest_wait_us % 1_000,
     ));
     Ok(())
+}
+
+/// Runs `shingle scheduler`.
+pub fn scheduler(args: &SchedulerArgs) -> Result<(), CliError> {
+    let SchedulerArgs { device, scheduler, queue_depth, ask } = args;
+    let request = SetScheduler { device: device.clone(), scheduler: scheduler.clone(), queue_depth: *queue_depth };
+    let answer = ask.remote.connect()?.call(&request)?;
+    if ask.json {
+        return output::print_json(&json!(answer));
+    }
+    let now = answer
+        .queue_depth
+        .map_or(answer.scheduler.clone(), |depth| format!("{}, queue depth {depth}", answer.scheduler));
+    match (scheduler, queue_depth) {
+        (None, None) => output::print(&format!("{now}\n")),
+        _ => output::print(&format!("{device}: {} -> {now}\n", answer.before)),
+    }
 }
 
 /// Runs `shingle policy`.

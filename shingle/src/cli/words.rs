@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use shingle_core::multipath::{AnaState, PolicyKind};
 use shingle_core::plug::WritePolicy;
+use shingle_core::scheduler::SchedulerKind;
 
 /// Reads an argument with `read`, and offers `words` for it.
 #[derive(Clone)]
@@ -42,6 +43,11 @@ pub fn policy() -> Words<WritePolicy> {
 /// The name of a policy, which a daemon checks: it may know others.
 pub fn policy_name() -> Words<String> {
     Words { words: policies, read: |text| Ok(text.to_owned()) }
+}
+
+/// The name of an I/O scheduler, which a daemon checks.
+pub fn scheduler_name() -> Words<String> {
+    Words { words: || SchedulerKind::ALL.map(SchedulerKind::name).to_vec(), read: |text| Ok(text.to_owned()) }
 }
 
 /// What a path is to its disk, which a daemon checks.

@@ -280,6 +280,33 @@ fn plugs_are_dumped_and_the_policy_changes_while_the_disk_is_in_use() {
 }
 
 #[test]
+fn scheduler_changes_while_the_disk_is_in_use() {
+    let scratch = with_disk();
+    write_some(&scratch);
+    let keys = "path = \"disk0\"\nscheduler = \"mq-deadline\"\nqueue-depth = 8";
+    scratch.file("stack.toml", &STACK.replace("path = \"disk0\"", keys));
+    let _daemon = scratch.up();
+    assert_eq!(scratch.ok("scheduler smr"), "mq-deadline, queue depth 8\n");
+    let devices = scratch.json("status --json")["devices"].clone();
+    let smr = devices.as_array().unwrap().iter().find(|device| device["name"] == "smr").unwrap();
+    assert_eq!((&smr["scheduler"], &smr["queue_depth"]), (&json!("mq-deadline"), &json!(8)));
+    assert!(scratch.ok("status").lines().any(|line| line.starts_with("smr ") && line.contains("mq-deadline")));
+    assert_eq!(scratch.ok("scheduler smr none"), "smr: mq-deadline -> none\n");
+    assert_eq!(scratch.ok("scheduler smr mq-deadline"), "smr: none -> mq-deadline, queue depth 8\n");
+    assert_eq!(scratch.ok("scheduler smr --queue-depth 2"), "smr: mq-deadline -> mq-deadline, queue depth 2\n");
+    let answer = json!({"scheduler": "none", "before": "none", "queue_depth": null});
+    assert_eq!(scratch.json("scheduler mem --json"), answer);
+    scratch.fails("scheduler smr kyber", 1, &["unknown scheduler; use one of: none, mq-deadline"]);
+    scratch.fails("scheduler smr --queue-depth 0", 1, &["1 to 10240"]);
+    scratch.fails("scheduler mem --queue-depth 4", 1, &["belongs to scheduler `mq-deadline`"]);
+    scratch.fails("scheduler seq", 1, &["`seq` is not a disk"]);
+    scratch.fails("scheduler nothing", 1, &["there is no device `nothing`"]);
+    scratch.file("stack.toml", STACK);
+    assert!(scratch.ok("reload").contains("smr"));
+    assert_eq!(scratch.ok("scheduler smr"), "none\n");
+}
+
+#[test]
 fn a_zoned_disk_that_turns_gets_qd1_unless_a_policy_is_named() {
     let scratch = with_disk();
     let turning = "type = \"null\"\nsize = \"64MiB\"\nzone-size = \"1MiB\"\nrotational = true";
@@ -582,6 +609,8 @@ fn bash_completes_the_devices_of_the_running_daemon() {
     assert_eq!(complete(&["shingle", "dm", "table", "se"]).trim(), "seq");
     assert_eq!(complete(&["shingle", "policy", "sm"]).trim(), "smr");
     assert!(complete(&["shingle", "policy", "smr", "el"]).contains("elevator"));
+    assert_eq!(complete(&["shingle", "scheduler", "sm"]).trim(), "smr");
+    assert!(complete(&["shingle", "scheduler", "smr", "mq"]).contains("mq-deadline"));
     assert!(!complete(&["shingle", "bench", "se"]).contains("seq"));
 }
 

@@ -78,6 +78,12 @@ pub struct DeviceStatus {
     /// How zone writes are ordered, on a zoned disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// I/O scheduler of a disk: `none` or `mq-deadline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Commands in flight at the disk under `mq-deadline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u32>,
     /// Zones with a command in flight, or in line for the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_plugs: Option<u32>,

@@ -24,10 +24,10 @@ pub use requests::{
     GetMetrics, GetPlugs, GetPower, GetStatus, GetTable, GetTargetStatus, List, ListPaths, ListTargets, Load,
     ManageZones, Message, OPERATIONS, OnePath, OpenZones, ReadRecording, Reload, Remove, RemoveExport, RemovePath,
     Rename, ReportZones, ResetZones, RestorePath, RestorePower, Resume, SetPathPolicy, SetPathState, SetPolicy,
-    StartRecording, StopRecording, Suspend, Wait, WipeTable,
+    SetScheduler, StartRecording, StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;
-pub use zones::{Changed, Plug, Plugs, Policy, ZoneInfo, Zones};
+pub use zones::{Changed, Plug, Plugs, Policy, Scheduler, ZoneInfo, Zones};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Added, Answered, Batch, Changed, Deps, Devices, Done, DriveStatus, Drives, EventList, Events, HeadStatus, Heads,
-    Listed, MappedDevice, Metrics, Operation, Plugs, Policy, Reloaded, Started, Status, Targets, Zones,
+    Listed, MappedDevice, Metrics, Operation, Plugs, Policy, Reloaded, Scheduler, Started, Status, Targets, Zones,
 };
 use crate::metrics::Format;
 
@@ -110,6 +110,16 @@ requests! {
         pub device: String,
         /// The new policy: `plug`, `qd1`, `elevator`, `zone-lock` or `none`; nothing changes if it is left out.
         pub policy: Option<String>,
+    }
+
+    /// Shows the I/O scheduler of a disk, or changes it while the disk is in use.
+    "scheduler" => Scheduler: pub struct SetScheduler {
+        /// Name of the disk.
+        pub device: String,
+        /// The new scheduler: `none` or `mq-deadline`; left out: the present one.
+        pub scheduler: Option<String>,
+        /// Commands in flight at the disk under `mq-deadline`, 1 to 10,240; left out: the present one, else that of the stack file.
+        pub queue_depth: Option<u32>,
     }
 
     /// Starts to record; one recording at a time.

@@ -144,6 +144,17 @@ pub struct Policy {
     pub before: String,
 }
 
+/// I/O scheduler of a disk.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Scheduler {
+    /// The scheduler in force.
+    pub scheduler: String,
+    /// The scheduler before the request.
+    pub before: String,
+    /// Commands in flight at the disk under `mq-deadline`; `null` under `none`.
+    pub queue_depth: Option<u32>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,9 @@
 
 use std::collections::BTreeSet;
 
+use shingle_core::plug::WritePolicy;
+use shingle_core::scheduler::SchedulerKind;
+
 use crate::config::{DevicePlan, DiskPlan, ExportPlan, MadeOf, Plan};
 use crate::control::protocol::{Part, Verb};
 
@@ -99,7 +102,14 @@ impl Compare<'_> {
             return None;
         }
         let keys = self.keys("disk", name);
-        if disk.policy.is_some() && keys.iter().eq(["policy"]) {
+        let queues = disk.scheduler.kind != SchedulerKind::None && disk.policy != Some(WritePolicy::ZoneLock);
+        let is_set_live = |key: &String| match key.as_str() {
+            "policy" => disk.policy.is_some(),
+            "scheduler" => true,
+            "queue-depth" => queues,
+            _ => false,
+        };
+        if keys.iter().all(is_set_live) {
             return Some(Change::new(Part::Disk, name, Verb::Set));
         }
         let keys: Vec<String> = keys.into_iter().map(|key| format!("`{key}`")).collect();
@@ -239,6 +249,17 @@ unix = \"nbd.sock\"
         assert_eq!(told(BASE, &BASE.replace("\"plug\"", "\"qd1\"")), ["set disk z"]);
         assert_eq!(told(BASE, &BASE.replace("policy = \"plug\"\n", "")), ["change disk z !"]);
         assert_eq!(told(BASE, &BASE.replace("64MiB", "128MiB")), ["change disk a !"]);
+    }
+
+    #[test]
+    fn scheduler_and_its_queue_depth_are_set() {
+        let with = |keys: &str| BASE.replace("\"64MiB\"", &format!("\"64MiB\"\n{keys}"));
+        let deep = with("scheduler = \"mq-deadline\"\nqueue-depth = 4");
+        assert_eq!(told(BASE, &with("scheduler = \"mq-deadline\"")), ["set disk a"]);
+        assert_eq!(told(BASE, &deep), ["set disk a"]);
+        assert_eq!(told(&deep, &with("scheduler = \"mq-deadline\"\nqueue-depth = 5")), ["set disk a"]);
+        assert_eq!(told(&with("scheduler = \"mq-deadline\""), BASE), ["set disk a"]);
+        assert_eq!(told(&with("scheduler = \"mq-deadline\""), &with("scheduler = \"none\"")), ["set disk a"]);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use shingle_core::block::{Bio, DeviceId, Op, Payload};
+use shingle_core::scheduler::{SchedulerKind, SchedulerOptions};
 use shingle_core::sector::Sector;
 
 use super::{PATIENCE, Reloader, find, mistake};
 use crate::config::{DiskPlan, open_disk};
-use crate::control::protocol::SetPolicy;
+use crate::control::protocol::{SetPolicy, SetScheduler};
+use crate::control::scheduler::scheduler;
 use crate::control::users::{Offers, users_of};
 use crate::control::{ControlError, ErrorKind};
 use crate::daemon_state::ShardInfo;
@@ -37,8 +39,18 @@ impl Reloader<'_> {
 
     pub(super) fn set_policy(&self, name: &str) -> Result<(), ControlError> {
         let disk = find(&self.wanted.disks, name, |disk: &DiskPlan| &disk.name)?;
-        let policy = disk.policy.map(|policy| policy.name().to_owned());
+        let Some(policy) = disk.policy else { return Ok(()) };
+        let policy = Some(policy.name().to_owned());
         (self.policy_setter)(&SetPolicy { device: name.to_owned(), policy }).map(drop)
+    }
+
+    /// Sets the scheduler that the stack file names, or none.
+    pub(super) fn set_scheduler(&self, name: &str) -> Result<(), ControlError> {
+        let SchedulerOptions { kind, queue_depth, .. } =
+            find(&self.wanted.disks, name, |disk: &DiskPlan| &disk.name)?.scheduler;
+        let queue_depth = (kind != SchedulerKind::None).then_some(queue_depth);
+        let request = SetScheduler { device: name.to_owned(), scheduler: Some(kind.name().to_owned()), queue_depth };
+        scheduler(self.daemon, &request).map(drop)
     }
 
     /// Closes a disk that nobody uses. What was written to it is durable then.

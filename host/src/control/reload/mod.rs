@@ -83,7 +83,7 @@ impl Reloader<'_> {
     fn carry_out(&self, Change { part, name, verb, .. }: &Change) -> Result<(), ControlError> {
         match (part, verb) {
             (Part::Disk, Verb::Add) => self.open_disk(name),
-            (Part::Disk, Verb::Set) => self.set_policy(name),
+            (Part::Disk, Verb::Set) => self.set_scheduler(name).and_then(|()| self.set_policy(name)),
             (Part::Disk, Verb::Remove) => self.close_disk(name),
             (Part::Device, Verb::Add) => self.make_device(name),
             (Part::Device, Verb::Swap) => self.swap_table(name),
