@@ -39,9 +39,9 @@ pub struct DeadlineOptions {
     pub read_expire: Duration,
     /// Time after which a waiting write starts the next batch of writes (`write_expire`).
     pub write_expire: Duration,
-    /// Bios of a batch (`fifo_batch`).
+    /// Bios of a batch (`fifo_batch`); 0 counts as 1.
     pub batch: u32,
-    /// Batches of reads in a row while writes wait (`writes_starved`).
+    /// Batches of reads in a row while writes wait (`writes_starved`); 0 counts as 1, since writes would starve reads.
     pub writes_starved: u32,
     /// Time after which a waiting bio of a lower class is dispatched while bios of a higher one wait (`prio_aging_expire`).
     pub aging: Duration,
@@ -181,7 +181,8 @@ impl MqDeadline {
     #[must_use]
     pub fn new(limits: &Limits, options: DeadlineOptions) -> Self {
         let zoned = limits.zoned.as_ref();
-        let options = DeadlineOptions { batch: options.batch.max(1), ..options };
+        let (batch, writes_starved) = (options.batch.max(1), options.writes_starved.max(1));
+        let options = DeadlineOptions { batch, writes_starved, ..options };
         Self {
             options,
             zone_sectors: zoned.map(|zoned| zoned.zone_sectors),

@@ -105,6 +105,23 @@ fn no_bio_waits_longer_than_its_bound() {
 }
 
 #[test]
+fn reads_do_not_starve_without_batches_before_writes() {
+    let options = DeadlineOptions { writes_starved: 0, batch: 0, ..DeadlineOptions::default() };
+    let mut scheduler = MqDeadline::new(&Limits::new(1 << 20), options);
+    let insert = |scheduler: &mut MqDeadline, op, sector| {
+        scheduler.insert(Box::new(Bio::new(op, Sector(sector), 1, Payload::None)), Instant::ZERO);
+    };
+    insert(&mut scheduler, Op::Read, 0);
+    let mut sent = (1..10).map(|sector| {
+        insert(&mut scheduler, Op::Write, sector);
+        scheduler.next(Instant::ZERO).unwrap().op
+    });
+    assert!(sent.any(|op| op == Op::Read));
+    drop(sent);
+    while scheduler.next(Instant::ZERO).is_some() {}
+}
+
+#[test]
 fn scheduler_without_deadlines_is_found() {
     let gone = Sabotage { expiry_ignored: true, ..Sabotage::default() };
     assert!(first_broken(gone, &[Priority::RealTime]).is_some());
