@@ -104,6 +104,7 @@ impl Lab {
         let emulated = experiment.load == Load::AppendFiles { emulated: true };
         let append = if emulated { Append::Emulated } else { Append::Native };
         let options = PlugOptions { append, ..path_options(experiment) };
+        experiment.policy.scheduler(experiment.device).apply(&mut stack, drive);
         let top = add_plug(&mut stack, drive, options)?.unwrap_or(drive);
         let mut world = World::new(stack);
         let tally = match experiment.load {

@@ -69,6 +69,11 @@ impl CellOutcome {
         self.class.tolerance().map(|tolerance| off <= tolerance)
     }
 
+    /// True if its system is the development tree.
+    fn is_next(&self) -> bool {
+        self.system.split(' ').next() == Some(TableOutcome::NEXT)
+    }
+
     /// Whether it is our own policy's, or our own way through a layer.
     pub fn is_ours(&self) -> bool {
         self.class == Class::Own && [Policy::Elevator.name(), "mapped", "statistics"].contains(&&*self.policy)
@@ -94,6 +99,24 @@ impl TableOutcome {
         let Some(baseline) = self.baseline_of(cell) else { return TimesBaseline::default() };
         let published = cell.published.zip(baseline.published).map(|(figure, base)| figure / base);
         let ours = cell.ours.to_baseline.unwrap_or(cell.ours.value / baseline.ours.value);
+        TimesBaseline { published, ours: Some(ours) }
+    }
+
+    /// Name of the published system that is the development tree (`block/for-next`) on which a patch series is based.
+    const NEXT: &str = "baseline-next";
+
+    /// True if the publication has figures of the development tree.
+    pub fn has_next(&self) -> bool {
+        self.cells.iter().any(|cell| cell.is_next())
+    }
+
+    /// The figures of `cell` times those of the development tree under the same load.
+    pub fn to_next(&self, cell: &CellOutcome) -> TimesBaseline {
+        let beside = |other: &&CellOutcome| other.is_next() && other.group == cell.group && other.load == cell.load;
+        let Some(next) = self.cells.iter().find(beside) else { return TimesBaseline::default() };
+        let published = cell.published.zip(next.published).map(|(figure, next)| figure / next);
+        let within_rounds = cell.ours.to_baseline.zip(next.ours.to_baseline);
+        let ours = within_rounds.map_or(cell.ours.value / next.ours.value, |(cell, next)| cell / next);
         TimesBaseline { published, ours: Some(ours) }
     }
 
@@ -229,6 +252,7 @@ pub fn to_json(report: &Report) -> Value {
     for (place, table) in report.tables.iter().enumerate() {
         for (number, cell) in table.cells.iter().enumerate() {
             let TimesBaseline { published, ours } = table.to_baseline(cell);
+            let next = table.to_next(cell);
             value["tables"][place]["cells"][number]["derived"] = json!({
                 "name": cell.name(&table.name),
                 "ratio": cell.ratio().map(short),
@@ -236,6 +260,8 @@ pub fn to_json(report: &Report) -> Value {
                 "within_tolerance": cell.is_within(),
                 "published_to_baseline": published.map(short),
                 "ours_to_baseline": ours.map(short),
+                "published_to_next": next.published.map(short),
+                "ours_to_next": next.ours.map(short),
             });
         }
     }

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use shingle_core::plug::{PlugOptions, WritePolicy};
+use shingle_core::scheduler::{SchedulerKind, SchedulerOptions};
 
 use super::Publication;
 use super::published::{Figure, SCHEMAS, Schema, Unit};
@@ -26,6 +27,17 @@ pub enum Device {
     },
 }
 
+impl Device {
+    /// Commands that the device takes at a time: null_blk's `hw_queue_depth`, a queue of an NVMe controller in Linux, NCQ.
+    const fn queue_depth(self) -> u32 {
+        match self {
+            Device::Null => 64,
+            Device::Zns => 1023,
+            Device::Smr26 | Device::Smr30 { .. } => 32,
+        }
+    }
+}
+
 /// How writes are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
@@ -33,8 +45,10 @@ pub enum Policy {
     ZoneLock,
     /// The same in the development kernel that had lost the merging of queued writes.
     ZoneLockUnmerged,
-    /// Zone write plugging.
+    /// Zone write plugging without a scheduler below it.
     Plug,
+    /// Zone write plugging above the scheduler `mq-deadline`.
+    PlugMqDeadline,
     /// One write at a time for the whole disk.
     Qd1,
     /// Our own.
@@ -48,6 +62,7 @@ impl Policy {
             Policy::ZoneLock => "zone-lock",
             Policy::ZoneLockUnmerged => "zone-lock without merging",
             Policy::Plug => "plug",
+            Policy::PlugMqDeadline => "plug, mq-deadline",
             Policy::Qd1 => "qd1",
             Policy::Elevator => "elevator",
         }
@@ -61,11 +76,17 @@ impl Policy {
             Policy::ZoneLockUnmerged => {
                 return PlugOptions { policy: WritePolicy::ZoneLock, max_segments: 1, ..options };
             }
-            Policy::Plug => WritePolicy::Plug,
+            Policy::Plug | Policy::PlugMqDeadline => WritePolicy::Plug,
             Policy::Qd1 => WritePolicy::Qd1,
             Policy::Elevator => WritePolicy::Elevator,
         };
         PlugOptions { policy, ..options }
+    }
+
+    /// Scheduler below the plug, with the queue depth of `device`. Zone write locking is part of a scheduler itself.
+    pub fn scheduler(self, device: Device) -> SchedulerOptions {
+        let kind = if self == Policy::PlugMqDeadline { SchedulerKind::MqDeadline } else { SchedulerKind::None };
+        SchedulerOptions { kind, queue_depth: device.queue_depth(), ..SchedulerOptions::default() }
     }
 }
 
@@ -329,7 +350,7 @@ fn zwp_system(kernel: &str, scheduler: &str) -> Option<(Policy, Host)> {
     match (kernel, scheduler) {
         ("baseline", "mq-deadline") => Some((Policy::ZoneLock, Host::Locking)),
         ("baseline-next", "mq-deadline") => Some((Policy::ZoneLockUnmerged, Host::Locking)),
-        ("zwp", "mq-deadline") => Some((Policy::Plug, Host::Plugging)),
+        ("zwp", "mq-deadline") => Some((Policy::PlugMqDeadline, Host::Plugging)),
         ("zwp", "none") => Some((Policy::Plug, Host::Plugging)),
         _ => None,
     }
@@ -513,6 +534,17 @@ mod tests {
             assert_eq!(baselines, 1, "{table} {cell:?}");
             let ours = beside(&|c| c.class == Class::Own && c.ours.policy == Policy::Elevator);
             assert_eq!(ours, 1, "{table} {cell:?}");
+        }
+    }
+
+    #[test]
+    fn each_row_of_zwp_runs_with_the_scheduler_that_it_names() {
+        let of_row = |cell: &Cell| Some((cell.row.rsplit_once(',')?.1.to_owned(), cell.ours));
+        let zwp = cells().into_iter().filter(|(table, cell)| table.starts_with("zwp-") && cell.row.contains("zwp,"));
+        let named: Vec<(String, Experiment)> = zwp.filter_map(|(_, cell)| of_row(&cell)).collect();
+        assert_eq!(named.len(), 2 * 15 + 2 * 4);
+        for (scheduler, experiment) in named {
+            assert_eq!(experiment.policy.scheduler(experiment.device).kind.name(), scheduler, "{experiment:?}");
         }
     }
 

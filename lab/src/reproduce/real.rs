@@ -14,7 +14,7 @@ use shingle_core::device::null::{NullConfig, NullDevice, NullZones};
 use shingle_core::plug::{Append, PlugOptions};
 
 use super::outcome::Ours;
-use super::plan::{Load, Policy};
+use super::plan::{Device, Load, Policy};
 use super::published::Unit;
 use super::rounds::{Sample, summarize};
 use super::work::cores;
@@ -160,6 +160,7 @@ fn build(load: Load, policy: Policy) -> Result<(Stack, DeviceId), String> {
     let disk = stack.add(Box::new(null)).map_err(|error| error.to_string())?;
     let append = if emulated { Append::Emulated } else { Append::Native };
     let options = PlugOptions { append, ..policy.options() };
+    policy.scheduler(Device::Null).apply(&mut stack, disk);
     let plug = add_plug(&mut stack, disk, options)?;
     Ok((stack, plug.unwrap_or(disk)))
 }

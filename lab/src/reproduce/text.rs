@@ -29,7 +29,8 @@ impl Part {
     }
 }
 
-/// A cell's figures: published, ours, how far off or on all cores, times the baseline, the longest wait, the class.
+/// A cell's figures: published, ours, how far off or on all cores, times the baseline, percentages against the development tree if the
+/// publication has it, the longest wait, the class.
 pub(super) fn figures(table: &TableOutcome, cell: &CellOutcome) -> Vec<String> {
     let TimesBaseline { published, ours } = table.to_baseline(cell);
     let or_nothing = |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(String::new, show);
@@ -44,6 +45,10 @@ pub(super) fn figures(table: &TableOutcome, cell: &CellOutcome) -> Vec<String> {
     ];
     if !cell.simulated {
         figures.push(or_nothing(cell.ours.all_cores_to_baseline, times));
+    }
+    if table.has_next() {
+        let TimesBaseline { published, ours } = table.to_next(cell);
+        figures.extend([published, ours].map(|ratio| or_nothing(ratio, off)));
     }
     figures.extend([span(cell.ours.longest_wait_ns), cell.class.to_string()]);
     figures
@@ -96,12 +101,19 @@ fn of_group(report: &Report, table: &TableOutcome, cells: &[CellOutcome]) -> Par
         row
     };
     let rows = (0..cells.len()).map(row).collect();
-    if is_model {
-        let header = [title, "", "published", "ours", "off", "", "x baseline", "ours", "longest wait", "class"];
-        return Part::table(&header, &[2, 3, 4, 6, 7, 8], rows);
+    let (mut header, mut right) = match is_model {
+        true => (vec![title, "", "published", "ours", "off", "", "x baseline", "ours"], vec![2, 3, 4, 6, 7]),
+        false => {
+            (vec![title, "", "published", "1 core", &cores, "x baseline", "1 core", &cores], vec![2, 3, 4, 5, 6, 7])
+        }
+    };
+    if table.has_next() {
+        header.extend(["to for-next", "ours"]);
+        right.extend([8, 9]);
     }
-    let header = [title, "", "published", "1 core", &cores, "x baseline", "1 core", &cores, "longest wait", "class"];
-    Part::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
+    right.push(header.len());
+    header.extend(["longest wait", "class"]);
+    Part::table(&header, &right, rows)
 }
 
 fn summary(report: &Report, goals: &[Goal]) -> Vec<Part> {

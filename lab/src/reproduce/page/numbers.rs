@@ -14,7 +14,7 @@ pub fn draw(report: &Report, table: &TableOutcome) -> String {
         html.push_str(
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers\"><table>\n<thead><tr>",
         );
-        let names = header(report, group);
+        let names = header(report, table, group);
         for (place, name) in names.iter().enumerate() {
             let class = if place < 2 || place + 1 == names.len() { " class=\"text\"" } else { "" };
             let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(name));
@@ -28,7 +28,7 @@ pub fn draw(report: &Report, table: &TableOutcome) -> String {
     html
 }
 
-fn header(report: &Report, group: &[CellOutcome]) -> Vec<String> {
+fn header(report: &Report, table: &TableOutcome, group: &[CellOutcome]) -> Vec<String> {
     let first = [group[0].group.as_str(), "system", "published"].map(String::from);
     let middle = if group[0].simulated {
         ["ours", "off", "published x baseline", "ours x baseline"].map(String::from).to_vec()
@@ -37,6 +37,8 @@ fn header(report: &Report, group: &[CellOutcome]) -> Vec<String> {
         let times = format!("{cores} x baseline");
         ["1 core", &cores, "published x baseline", "1 core x baseline", &times].map(String::from).to_vec()
     };
+    let next: &[&str] = if table.has_next() { &["published to for-next", "ours to for-next"] } else { &[] };
+    let middle = middle.into_iter().chain(next.iter().map(ToString::to_string));
     first.into_iter().chain(middle).chain(["longest wait", "class"].map(String::from)).collect()
 }
 
