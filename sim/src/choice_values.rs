@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 use crate::choices::Choice;
 use crate::fault::Fault;
 use crate::volume::VolumeRequest;
-use shingle_core::block::{Flags, Op, Status};
+use shingle_core::block::{Flags, Op, Priority, Status};
 use shingle_core::plug::WritePolicy;
+use shingle_core::scheduler::SchedulerKind;
 use shingle_core::time::Duration;
 
 /// Nanoseconds.
@@ -69,6 +70,26 @@ impl Choice for WritePolicy {
 
     fn read(word: &str, _: &[Self]) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == word)
+    }
+}
+
+impl Choice for SchedulerKind {
+    fn word(&self) -> String {
+        self.name().to_string()
+    }
+
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        word.parse().ok()
+    }
+}
+
+impl Choice for Priority {
+    fn word(&self) -> String {
+        self.name().to_string()
+    }
+
+    fn read(word: &str, _: &[Self]) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == word)
     }
 }
 

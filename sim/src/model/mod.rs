@@ -9,6 +9,7 @@ mod compare;
 mod errors;
 mod outage;
 mod recovery;
+mod scheduler;
 mod words;
 mod zone;
 
@@ -19,6 +20,7 @@ use alloc::vec::Vec;
 
 pub use crate::stamp::Seen;
 use outage::Outage;
+pub use scheduler::SchedulerWatch;
 pub use words::{
     Answer, Broken, DiskRequest, Disks, Extent, Grounds, Intent, Rule, Trust, Violation, ZoneLine, ZoneShape,
 };

@@ -13,7 +13,7 @@ use crate::choices::{Choices, choices_by_name};
 use crate::model::{DiskRequest, Extent, Intent, Trust};
 use crate::stamp::stamp;
 use crate::world::{Actor, Io};
-use shingle_core::block::{Bio, Data, Flags, Limits, Op, Payload};
+use shingle_core::block::{Bio, Data, Flags, Limits, Op, Payload, Priority};
 use shingle_core::sector::Sector;
 use shingle_core::time::Duration;
 use shingle_core::zone::ZoneNo;
@@ -28,6 +28,8 @@ pub(super) struct Habits {
     /// Of 100 writes, so many with FUA, PREFLUSH or NOWAIT.
     pub flags: u64,
     pub trust: Trust,
+    /// Priority class of its bios.
+    pub class: Priority,
 }
 
 /// The host.
@@ -145,7 +147,7 @@ impl Host {
             _ => Payload::None,
         };
         self.pending.insert(number, (op, bytes));
-        let bio = Bio::new(op, sector, sectors, payload).with_flags(flags);
+        let bio = Bio::new(op, sector, sectors, payload).with_flags(flags).with_priority(self.habits.class);
         io.submit(number, self.door.device, Box::new(bio));
     }
 

@@ -10,10 +10,11 @@ use super::base::{Log, TraceSum};
 use super::door::{Door, ZoneSet, one};
 use super::paths::{self, Heads};
 use crate::disk::Leaf;
-use crate::model::{Answer, DiskRequest, Disks, Grounds, Model, Rule};
+use crate::model::{Answer, DiskRequest, Disks, Grounds, Model, Rule, SchedulerWatch};
 use shingle_core::block::{Completion, DeviceId, Flags, Op, Payload, Stack};
 use shingle_core::dm::Faulty;
 use shingle_core::plug::ZonePlug;
+use shingle_core::scheduler::MqDeadline;
 use shingle_core::time::{Duration, Instant};
 use shingle_core::zone::ZoneNo;
 
@@ -30,6 +31,8 @@ pub(super) struct Ledger {
     pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
     /// The plugs; the first lies on the first disk.
     pub plugs: Vec<DeviceId>,
+    /// What is known of the schedulers of disks.
+    pub schedulers: BTreeMap<DeviceId, SchedulerWatch>,
     /// The head over the first disk, if there is one.
     pub heads: Option<Heads>,
     /// Zones in which paths have failed something that may be done.
@@ -220,8 +223,18 @@ impl Ledger {
         if let Some(what) = self.plugs.iter().find_map(verify) {
             self.log.violate(Rule::Plug, Instant::ZERO, what);
         }
+        self.inspect_schedulers(stack);
         if let Some(device) = self.suspended.iter().find(|device| !stack.is_drained(**device)) {
             self.log.violate(Rule::Table, Instant::ZERO, format!("a bio went into the suspended device {}", device.0));
+        }
+    }
+
+    fn inspect_schedulers(&mut self, stack: &Stack) {
+        for disk in self.disks.iter() {
+            let Some(scheduler) = stack.scheduler_as::<MqDeadline>(*disk) else { continue };
+            if let Err((rule, what)) = self.schedulers.entry(*disk).or_default().look(scheduler) {
+                self.log.violate(rule, Instant::ZERO, what);
+            }
         }
     }
 

@@ -30,6 +30,7 @@ mod replay;
 #[cfg(test)]
 mod replay_tests;
 mod scenario;
+mod scheduler;
 mod tables;
 mod ublk;
 mod volumes;
@@ -55,6 +56,7 @@ use path_operator::PathOperator;
 use power::PowerSwitch;
 pub use replay::{MAX_REPLAYS, Recorder, Replay, replay, shrink};
 use scenario::{Above, Scenario, discipline};
+use scheduler::SchedulerOperator;
 pub use tables::Meddle;
 use tables::{TableHabits, TableOperator, Tables};
 
@@ -292,6 +294,7 @@ impl<'a> Run<'a> {
         {
             let mut ledger = self.shared.borrow_mut();
             (ledger.disks, ledger.plugs) = (disks.into(), plugs);
+            ledger.schedulers.clear();
         }
         let mut world = World::new(stack);
         let (doors, tables) = match self.scenario.above {
@@ -316,10 +319,12 @@ impl<'a> Run<'a> {
         let mut device = Leaf(make(disk, choices, medium)?);
         if disk.regular.is_some() && self.scenario.paths.is_none() {
             let leaf = add(stack, Box::new(device))?;
+            scheduler::set(stack, leaf, self.scenario.schedulers.options, self.options);
             return Ok((leaf, None, leaf));
         }
         device.0.expect(discipline(plug.policy, disk.rotational));
         let leaf = add(stack, Box::new(device))?;
+        scheduler::set(stack, leaf, self.scenario.schedulers.options, self.options);
         let mut below = wrapped(stack, leaf, self.options.below_plug)?;
         if let Some(paths) = &self.scenario.paths {
             let heads = paths.build(stack, below, &mut self.choices, self.options)?;
@@ -413,7 +418,7 @@ impl<'a> Run<'a> {
     }
 
     fn populate(&mut self, world: &mut World, doors: &[Door], tables: Option<SharedTables>) {
-        let Scenario { hosts, habits, switches, .. } = &self.scenario;
+        let Scenario { hosts, habits, switches, schedulers, .. } = &self.scenario;
         // Where swaps are counted, hosts need not do more than they must.
         let (hosts, depth) = if self.options.swaps.is_some() { (2, 2) } else { (*hosts, habits.depth) };
         self.shared.borrow_mut().log.hosts = hosts;
@@ -427,13 +432,18 @@ impl<'a> Run<'a> {
                 _ if number % 2 == 0 => doors.len() - 1,
                 _ => 0,
             }];
-            let habits = Habits { depth, ..habits.clone() };
+            let habits = Habits { depth, class: schedulers.class(number), ..habits.clone() };
             let choices = self.choices.fork("host", u64::from(number) + 1);
             world.add(Box::new(Host::new(self.shared.clone(), door.clone(), habits, choices)));
         }
         let policies = switches.iter().copied().collect();
         if self.scenario.layouts.is_zoned(0) {
             world.add(Box::new(Operator::new(self.shared.clone(), policies, self.choices.fork("operator", 0))));
+        }
+        if !schedulers.switches.is_empty() {
+            let choices = self.choices.fork("scheduler-operator", 0);
+            let operator = SchedulerOperator::new(self.shared.clone(), schedulers.clone(), self.options, choices);
+            world.add(Box::new(operator));
         }
         let heads = self.shared.borrow().heads.clone();
         if let Some(heads) = heads {

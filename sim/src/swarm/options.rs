@@ -17,6 +17,8 @@ use shingle_core::frontend::ublk;
 #[cfg(feature = "sabotage")]
 use shingle_core::multipath;
 use shingle_core::plug::PlugOptions;
+#[cfg(feature = "sabotage")]
+use shingle_core::scheduler;
 
 /// Puts a device over another one.
 pub type Wrap = fn(DeviceId, &Limits) -> Box<dyn BlockDevice>;
@@ -78,6 +80,9 @@ pub struct SwarmOptions {
     /// Guards of the head over several paths that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage_paths: multipath::Sabotage,
+    /// Guards of the scheduler that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage_scheduler: scheduler::Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.

@@ -8,12 +8,13 @@ use super::base::{between, draw_trigger, leave_out, some};
 use super::host::Habits;
 use super::layout::{Layouts, draw_regular};
 use super::paths::PathsPlan;
+use super::scheduler::SchedulerPlan;
 use crate::choices::{Choice, Choices, choices_by_name};
 use crate::disk::{CrashConfig, Discipline, OtherDisk};
 use crate::fault::{Fault, FaultPlan};
 use crate::model::Trust;
 use crate::profile::Profile;
-use shingle_core::block::{Op, Status};
+use shingle_core::block::{Op, Priority, Status};
 use shingle_core::dm::OpSet;
 use shingle_core::plug::{Append, ElevatorOptions, PlugOptions, WritePolicy};
 use shingle_core::random::Rng;
@@ -114,6 +115,8 @@ pub(super) struct Scenario {
     pub plug: PlugOptions,
     /// Policies that an operator switches to, one after the other.
     pub switches: Vec<WritePolicy>,
+    /// Schedulers of the disks.
+    pub schedulers: SchedulerPlan,
     pub above: Above,
     /// Rules of the faulty line above the plug.
     pub faulty_rules: String,
@@ -176,6 +179,7 @@ impl Scenario {
                 longest: some(rng, &[1, 4, 8, 16]),
                 flags: some(rng, &[0, 0, 5, 20]),
                 trust,
+                class: Priority::default(),
             },
             cuts,
             ops,
@@ -186,12 +190,16 @@ impl Scenario {
             disk,
             plug,
             switches,
+            schedulers: SchedulerPlan::default(),
         };
         if profile == Profile::Mapper {
             scenario.map(rng);
         }
         if profile == Profile::Paths {
             scenario.lay_paths(rng);
+        } else {
+            // Last, so that the rest of older seeds stays as it was.
+            scenario.schedulers = SchedulerPlan::draw(rng);
         }
         scenario
     }
@@ -208,6 +216,7 @@ impl Scenario {
         }
         self.plug = pinned_plug(self.plug, choices);
         self.switches = choices.pin("switches", Vec::new(), self.switches);
+        self.schedulers = self.schedulers.pinned(choices);
         self.above = choices.pin("above", Above::Nothing, self.above);
         let is_mapped = self.above == Above::Mapped;
         if is_mapped == self.layouts.devices.is_empty()
@@ -420,7 +429,7 @@ shingle_core::impl_display!(Scenario, |self, f| {
     write!(f, "order kept by {:?}, ", self.habits.trust)?;
     let rules: usize = self.faults.iter().map(|plan| plan.rules.len()).sum();
     let bad = self.faults.iter().any(|plan| !plan.bad.is_empty());
-    write!(f, "{rules} fault rules, bad blocks: {bad}{}", self.layouts)?;
+    write!(f, "{rules} fault rules, bad blocks: {bad}{}; {}", self.layouts, self.schedulers)?;
     self.paths.iter().try_for_each(|paths| write!(f, "; {paths}"))
 });
 

@@ -11,6 +11,7 @@ mod log;
 mod paths;
 mod plug;
 mod regressions;
+mod scheduler;
 mod stl;
 mod ublk;
 mod volumes;
