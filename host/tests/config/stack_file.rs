@@ -217,7 +217,7 @@ fn every_disk_may_have_a_scheduler() {
 
 #[test]
 fn unknown_scheduler_lists_them_all() {
-    assert_says(&format!("{NULL}scheduler = \"deadline\"\n"), &["did you mean \"mq-deadline\"", "none, mq-deadline"]);
+    assert_says(&format!("{NULL}scheduler = \"mq-dedline\"\n"), &["did you mean \"mq-deadline\"", "none, mq-deadline"]);
 }
 
 #[test]

@@ -186,6 +186,10 @@ class DeviceStatus(TypedDict):
     figures: NotRequired[list[dict[str, Any]]]
     # How zone writes are ordered, on a zoned disk.
     policy: NotRequired[str | None]
+    # I/O scheduler of a disk: `none` or `mq-deadline`.
+    scheduler: NotRequired[str | None]
+    # Commands in flight at the disk under `mq-deadline`.
+    queue_depth: NotRequired[int | None]
     # Zones with a command in flight, or in line for the disk.
     active_plugs: NotRequired[int | None]
     # Why the plug refuses writes, if it does.
@@ -415,6 +419,17 @@ class Policy(TypedDict):
     policy: str
     # Before the request.
     before: str
+
+
+class Scheduler(TypedDict):
+    """I/O scheduler of a disk."""
+
+    # The scheduler in force.
+    scheduler: str
+    # The scheduler before the request.
+    before: str
+    # Commands in flight at the disk under `mq-deadline`; `null` under `none`.
+    queue_depth: NotRequired[int | None]
 
 
 class RecordedDevice(TypedDict):
@@ -737,6 +752,10 @@ class Operations(ABC):
     def policy(self, device: str, *, policy: str | None = None) -> Policy:
         """`policy`: Shows how zone writes to a disk are ordered, or changes it while the disk is in use."""
         return cast(Policy, self.request("policy", {"device": device, "policy": policy}))
+
+    def scheduler(self, device: str, *, scheduler: str | None = None, queue_depth: int | None = None) -> Scheduler:
+        """`scheduler`: Shows the I/O scheduler of a disk, or changes it while the disk is in use."""
+        return cast(Scheduler, self.request("scheduler", {"device": device, "scheduler": scheduler, "queue_depth": queue_depth}))
 
     def trace_start(self, *, device: str | None = None) -> Started:
         """`trace.start`: Starts to record; one recording at a time."""
