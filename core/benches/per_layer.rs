@@ -165,7 +165,7 @@ impl Load {
         load.scheduled(top, scheduler).started()
     }
 
-    /// The same with a scheduler of the disk.
+    /// Sets the scheduler of the disk.
     fn scheduled(mut self, disk: DeviceId, kind: SchedulerKind) -> Load {
         SchedulerOptions { kind, ..SchedulerOptions::default() }.apply(&mut self.stack, disk);
         self

@@ -121,7 +121,7 @@ impl Bio {
         self
     }
 
-    /// The same bio in I/O priority class `priority`.
+    /// Sets the I/O priority class.
     #[must_use]
     pub fn with_priority(mut self, priority: Priority) -> Self {
         self.priority = priority;

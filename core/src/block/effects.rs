@@ -75,7 +75,7 @@ pub(super) struct PassState {
     pub is_shut: bool,
     /// Bios that came back to the door, in their order.
     pub pushed_back: VecDeque<Box<Bio>>,
-    /// Its scheduler, and how many bios that keeps in flight.
+    /// I/O scheduler of the device, with its queue depth and bios in flight.
     pub dispatcher: Dispatcher,
 }
 
@@ -263,7 +263,7 @@ impl Effects {
             Owner::Port(_) => self.hand_back(from, bio, status),
             _ => self.send(Hop::Up { from, bio, status }),
         }
-        // Behind the completion: what its submitter answers it with comes to the scheduler when the next bio is on its way.
+        // After the completion, so that a layer above hears of it before the next bio reaches the device.
         if let Some(device) = scheduled {
             self.dispatch_scheduled(device);
         }

@@ -75,12 +75,12 @@ named_enum! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     #[repr(u8)]
     pub enum Priority {
-        /// Before all others (`IOPRIO_CLASS_RT`).
+        /// Real-time I/O: served before the other classes (`IOPRIO_CLASS_RT`).
         RealTime => "rt",
-        /// The default (`IOPRIO_CLASS_BE`; a bio without a class counts as this one).
+        /// Best-effort I/O, the default (`IOPRIO_CLASS_BE`).
         #[default]
         BestEffort => "be",
-        /// When nothing else waits (`IOPRIO_CLASS_IDLE`).
+        /// Background I/O: served when no bio of another class waits (`IOPRIO_CLASS_IDLE`).
         Idle => "idle",
     }
 

@@ -6,8 +6,8 @@
 //!                     └── no: Scheduler::insert ── Scheduler::next <────┘ a bio completes
 //! ```
 //!
-//! A scheduler belongs to the place of a device in the stack and is no device itself, as in Linux: a device without one is sent bios by
-//! the same instructions as before. Its bios carry one frame more while they are in flight, by which a completion finds it.
+//! A scheduler belongs to the place of a device in the stack, as in Linux to the request queue: the way to a device without one costs
+//! nothing more. A dispatched bio carries one frame more while it is in flight, by which its completion finds the scheduler.
 
 use core::any::Any;
 
@@ -118,13 +118,13 @@ impl Stack {
     /// Sets the scheduler of `device` and the number of bios that it keeps in flight there; `None`: bios go to the device as they come.
     ///
     /// Takes effect at once, whatever is in flight. Bios that wait in the scheduler so far keep the order of their arrival: they move to the
-    /// new one, or go to the device if there is none.
+    /// new one, or go to the device at once without one.
     ///
     /// # Panics
     /// If other devices lie below `device`: only a disk has a scheduler, as the frame of one is part of what its place may use.
     pub fn set_scheduler(&mut self, device: DeviceId, scheduler: Option<(Box<dyn Scheduler>, u32)>) {
         let place = device.0 as usize;
-        assert!(scheduler.is_none() || self.below(device).is_empty(), "a scheduler for a device that is no disk");
+        assert!(scheduler.is_none() || self.below(device).is_empty(), "a scheduler for a device that lies on others");
         let (new, depth) = scheduler.map_or((None, 0), |(scheduler, depth)| (Some(scheduler), depth.max(1)));
         let dispatcher = &mut self.effects.doors[place].dispatcher;
         let old = core::mem::replace(&mut dispatcher.scheduler, new);

@@ -29,7 +29,7 @@ pub(super) enum Dispatch {
     Call,
     /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
     Route(Route),
-    /// It is suspended, has a scheduler, or the stack is traced.
+    /// The device is suspended or has an I/O scheduler, or the stack is traced.
     Watch,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Slot {
     pub device: Box<dyn BlockDevice>,
     pub dispatch: Dispatch,
     pub suspended: bool,
-    /// Whether it has a scheduler.
+    /// True if the device has an I/O scheduler.
     pub is_scheduled: bool,
     pub fast_check: FastCheck,
     pub meter: Meter,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The order of writes to a zone is the plug's task; a scheduler must not break it. [`MqDeadline`] dispatches writes and zone
-//! management of one zone in the order of their arrival, whatever is above. Why it belongs to the block layer and is no device of its
-//! own: `docs/decisions/0021-scheduler.md`.
+//! management of one zone in the order of their arrival, whatever is above. Why a scheduler is part of the block layer and not
+//! a device: `docs/decisions/0021-scheduler.md`.
 
 mod fifo;
 mod guards;
@@ -28,7 +28,7 @@ named_enum! {
     /// I/O scheduler of a disk. The default comes first.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum SchedulerKind {
-        /// None: bios go to the disk as they come, and as many as there are.
+        /// No scheduler: every bio goes to the disk at once.
         #[default]
         None => "none",
         /// Sorted by sector for each direction, in batches, with deadlines and priority classes.

@@ -13,11 +13,11 @@
 //!
 //! Facts: `block/mq-deadline.c` of Linux 7.2. What is different, for bounds that hold under any load:
 //!
-//! - Each class counts batches of its own. In Linux all classes share the counters.
+//! - Each class has its own counters of batches. In Linux all classes share them.
 //! - Of lower classes, the oldest bio that has waited for `aging` is dispatched, at most every second time. Linux serves such bios first
 //!   as long as there are any, so that a disk that cannot keep up starves the highest class.
-//! - Writes to a zone, and its management, are sorted as if all began at the start of the zone, and belong to the class of those that wait
-//!   already: so they are dispatched in the order of their arrival.
+//! - Writes to a zone, and its management, are sorted by the start of the zone, and wait in the class in which a bio of the zone waits already.
+//!   So they are dispatched in the order of their arrival.
 //! - Bios are not merged. The plug has merged the writes of a zone.
 
 use core::ops::Range;
@@ -94,11 +94,11 @@ pub(super) struct Request {
     arrival: Instant,
     /// Position in the order of insertion.
     number: u64,
-    /// What it is sorted by.
+    /// Sector by which the bio is sorted.
     key: Sector,
     class: Priority,
     direction: Direction,
-    /// Its neighbours in the order of arrival.
+    /// Neighbours in the order of arrival.
     pub(super) links: Links,
 }
 
@@ -136,7 +136,7 @@ impl Class {
     }
 }
 
-/// Which bio is next, and what that makes of the counts of its class.
+/// The next bio, and the counters of its class after the dispatch.
 struct Choice {
     id: u32,
     batched: u32,
@@ -205,7 +205,7 @@ impl MqDeadline {
         Self { guards: Guards::without(gone), ..self }
     }
 
-    /// Its options.
+    /// Options of the scheduler.
     #[must_use]
     pub fn options(&self) -> &DeadlineOptions {
         &self.options
@@ -254,7 +254,7 @@ impl MqDeadline {
         (!is_conventional).then_some(Sector(zone * zone_sectors))
     }
 
-    /// What `bio` is sorted by, and its class.
+    /// Sector by which `bio` is sorted, and the class in which it waits.
     fn rank(&self, bio: &Bio) -> (Sector, Priority) {
         let own = (bio.sector, bio.priority);
         let Some(zone) = self.zone_of(bio).filter(|_| !self.guards.gone().zones_unordered) else { return own };

@@ -8,16 +8,16 @@ use shingle_core::scheduler::{DeadlineOptions, MqDeadline, Sabotage};
 use shingle_core::sector::Sector;
 use shingle_core::time::{Duration, Instant};
 
-/// A waiting bio as the test knows it. `dispatches` are counted from when it is overdue.
+/// A waiting bio as the test knows it.
 struct Waiting {
     class: Priority,
     is_write: bool,
     arrival: Instant,
-    /// What its bound is and when it began to count: dispatches so far, and of which highest class.
+    /// Dispatches when the bio became overdue, and those that it may wait from then on.
     overdue: Option<(u64, u64)>,
 }
 
-/// Random bios, three for each two dispatches of 1 ms each until many wait, then as many as leave. Returns what broke a bound.
+/// Submits random bios, three for two dispatches until 60 wait, then one for one; a dispatch takes 1 ms. Returns a bio that broke its bound.
 fn broken_bound(seed: u64, gone: Sabotage, classes: &[Priority]) -> Option<String> {
     let options = DeadlineOptions { aging: Duration::from_millis(2_000), ..DeadlineOptions::default() };
     let options = DeadlineOptions { write_expire: Duration::from_millis(1_000), ..options };

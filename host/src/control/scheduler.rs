@@ -25,7 +25,7 @@ pub(super) fn scheduler(daemon: &DaemonState, request: &SetScheduler) -> Result<
     })?
 }
 
-/// What a request asks for.
+/// A validated request.
 struct Wanted {
     kind: Option<SchedulerKind>,
     queue_depth: Option<u32>,

@@ -1,4 +1,4 @@
-//! What an I/O scheduler promises, checked from outside: which bios wait is compared from look to look.
+//! Checks an I/O scheduler from outside: order within zones and bounds, by comparing the waiting bios of one look with those of the next.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -8,7 +8,7 @@ use shingle_core::block::Priority;
 use shingle_core::scheduler::{DeadlineOptions, MqDeadline, WaitingBio};
 use shingle_core::time::{Duration, Instant};
 
-/// Dispatches at which a bio had become overdue, and those that it may wait from then on.
+/// Dispatches when a bio became overdue, and further ones that it may wait.
 #[derive(Clone, Copy)]
 struct Overdue {
     since: u64,
@@ -42,7 +42,7 @@ impl SchedulerWatch {
         verdict
     }
 
-    /// What has left, and what of its zone was there before it and still waits.
+    /// Finds a waiting bio of a zone of which a younger one has left.
     fn check_zones(&self, now: &BTreeMap<u64, WaitingBio>) -> Result<(), Broken> {
         let left = self.waiting.values().filter(|(bio, _)| !now.contains_key(&bio.number));
         let mut last_left = BTreeMap::new();

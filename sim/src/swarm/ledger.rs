@@ -31,7 +31,7 @@ pub(super) struct Ledger {
     pub parts: Rc<[Vec<(usize, ZoneNo)>]>,
     /// The plugs; the first lies on the first disk.
     pub plugs: Vec<DeviceId>,
-    /// What is known of the schedulers of disks.
+    /// Checkers of the disks' schedulers.
     pub schedulers: BTreeMap<DeviceId, SchedulerWatch>,
     /// The head over the first disk, if there is one.
     pub heads: Option<Heads>,
