@@ -1,4 +1,4 @@
-//! Data that the host believes written and the medium does not have yet.
+//! Data that has come in and the medium does not have yet.
 //!
 //! Entries of a zone leave in the order in which they came, whatever the order among zones is: so a sequential zone loses
 //! no more than its end when power fails, and of two writes to one place the later one wins.

@@ -85,8 +85,13 @@ pub struct Link {
 /// What is kept until the head gets to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
-    /// Whether writes are acknowledged when they are in the cache; else when they are on the medium.
+    /// Whether the volatile write cache is enabled: writes are acknowledged when they are in the cache, and a power loss takes
+    /// those that were not flushed.
     pub write_back: bool,
+    /// Size of the non-volatile cache in bytes; `None`: the disk has none. With `write_back` off, writes are acknowledged when
+    /// they are in it, a power loss takes none of them, and they wait for the medium while it is full. Without it they are
+    /// acknowledged when they are on the medium. With `write_back` on it is not used.
+    pub non_volatile_bytes: Option<u64>,
     /// Unwritten data that is kept, in bytes. The zones that are being written share it equally.
     pub bytes: u64,
     /// The unit in which long writes come in, in bytes; also the least share of a zone.
@@ -104,6 +109,22 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// True if what is in the cache survives a power loss.
+    pub(super) fn is_durable(&self) -> bool {
+        !self.write_back && self.non_volatile_bytes.is_some()
+    }
+
+    /// True if a write is acknowledged when it is in the cache, whether that is volatile or not.
+    pub(super) fn acknowledges(&self) -> bool {
+        self.write_back || self.is_durable()
+    }
+
+    /// The cache as it is used: of a durable one only the part that is non-volatile.
+    pub(super) fn in_use(self) -> Self {
+        let durable = self.non_volatile_bytes.filter(|_| self.is_durable());
+        Self { bytes: durable.map_or(self.bytes, |bytes| bytes.min(self.bytes)), ..self }
+    }
+
     /// Sectors of a write that come in before the next one has its turn, while `zones` are written.
     pub(super) fn share(&self, zones: usize) -> u32 {
         let share = self.bytes / zones.max(1) as u64;
@@ -160,6 +181,7 @@ impl SmrConfig {
             link: Link { rate: 560e6, command: Duration::from_micros(20), depth: 32 },
             cache: Cache {
                 write_back: true,
+                non_volatile_bytes: None,
                 bytes: 8 << 20,
                 segment_bytes: 512 << 10,
                 entries: 1024,
@@ -228,6 +250,11 @@ impl SmrConfig {
             (self.link.depth > 0, "link depth", "at least 1"),
             (self.cache.segment_bytes >= 4096, "cache segment", "at least 4096 bytes"),
             (self.cache.segment_bytes <= self.cache.bytes, "cache segment", "at most the size of the cache"),
+            (
+                self.cache.non_volatile_bytes.is_none_or(|bytes| self.cache.segment_bytes <= bytes),
+                "cache segment",
+                "at most the size of the non-volatile cache",
+            ),
             (self.cache.entries > 0, "cache entries", "at least 1"),
         ];
         check(checks.map(|(fine, name, needs)| (fine, name, format!("has to be {needs}"))))

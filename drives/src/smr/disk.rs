@@ -78,7 +78,7 @@ impl SmrDisk {
             answers: VecDeque::new(),
             flushes: VecDeque::new(),
             chores: VecDeque::new(),
-            cache: DirtyCache::new(config.cache),
+            cache: DirtyCache::new(config.cache.in_use()),
             link: None,
             media: None,
             head: Head { next: Sector::ZERO, free_at: Instant::ZERO },
@@ -86,7 +86,7 @@ impl SmrDisk {
             reads_in_a_row: 0,
             nearest_in_a_row: 0,
             numbers: 0,
-            config: config.clone(),
+            config: SmrConfig { cache: config.cache.in_use(), ..config.clone() },
         })
     }
 

@@ -129,10 +129,10 @@ impl SmrDisk {
         }
     }
 
-    /// Flushes for which everything older is on the medium.
+    /// Flushes for which everything older is on the medium, or in a cache that is non-volatile.
     fn answer_flushes(&mut self) {
         while let Some(flush) = self.flushes.front() {
-            if self.cache.all().any(|entry| entry.number < flush.number) {
+            if !self.config.cache.is_durable() && self.cache.all().any(|entry| entry.number < flush.number) {
                 return;
             }
             self.answers.extend(self.flushes.pop_front());

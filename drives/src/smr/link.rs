@@ -56,7 +56,7 @@ impl SmrDisk {
         let flushes = |command: &Command| command.taken == 0 && command.bio.flags.has(Flags::PREFLUSH);
         let mut older = self.writes.iter().filter(|other| other.number < command.number);
         if flushes(command) {
-            return self.cache.is_clean() && older.next().is_none();
+            return (self.cache.is_clean() || self.config.cache.is_durable()) && older.next().is_none();
         }
         older.all(|older| zone(older) != zone(command) && !flushes(older))
     }
@@ -87,6 +87,12 @@ impl SmrDisk {
         self.admit();
     }
 
+    /// True if a write with these flags is acknowledged when it is on the medium, and not before.
+    fn waits_for_medium(&self, flags: Flags) -> bool {
+        let cache = &self.config.cache;
+        !cache.acknowledges() || (flags.has(Flags::FUA) && !cache.is_durable())
+    }
+
     fn cache_segment(&mut self, mut command: Command, sectors: u32, cx: &mut Cx<'_>) {
         let start = command.rest().start;
         let zone = self.zones.geometry().zone_of(start);
@@ -98,7 +104,7 @@ impl SmrDisk {
         let mut waiter = None;
         if command.taken < command.bio.sectors {
             self.take_turns(command);
-        } else if command.bio.flags.has(Flags::FUA) || !self.config.cache.write_back {
+        } else if self.waits_for_medium(command.bio.flags) {
             waiter = Some(command.bio);
         } else {
             self.leave_queue();

@@ -9,7 +9,7 @@
 //!
 //! A bio takes effect when it arrives, as on the null device: the write pointer moves and data can be read. From then on only
 //! time passes, and the medium lags behind. [`SmrDisk::power_cut`] takes back what the medium did not get: of each
-//! sequential zone an end, of conventional zones any blocks.
+//! sequential zone an end, of conventional zones any blocks. What is in a non-volatile cache is not taken back.
 //!
 //! Two arms work side by side, each on one thing at a time. The link takes commands and data in and out. The head seeks,
 //! waits for the sector to come round, and reads or writes. The cache is between them: an acknowledged write waits there

@@ -13,11 +13,11 @@ use shingle_core::random::Rng;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo, ZonedDisk};
 
 impl SmrDisk {
-    /// Power fails and comes back: the cache is lost.
+    /// Power fails and comes back: the cache is lost, unless it is non-volatile.
     ///
     /// Each sequential zone keeps a prefix of what the medium did not surely have, ending at a physical block, and its
-    /// write pointer is there; of the pending writes to conventional zones any blocks got through. Bios in flight fail with
-    /// [`Reason::NoPower`]. All zones are closed, full or empty afterwards.
+    /// write pointer is there; of the pending writes to conventional zones any blocks got through. What is in a non-volatile cache
+    /// counts as on the medium, the part of a write that has come in as well. Bios in flight fail with [`Reason::NoPower`]. All zones are closed, full or empty afterwards.
     pub fn power_cut(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
         let lost = self.lose_everything(cx);
         self.tear_conventional(&lost, rng);
@@ -29,13 +29,15 @@ impl SmrDisk {
         }
     }
 
-    /// Empties queues, link, head and cache; returns the writes that the medium did not get, in the order in which it would
-    /// have got those of a zone.
+    /// Empties queues, link, head and cache; returns the writes that neither the medium nor a non-volatile cache has, in the order
+    /// in which the medium would have got those of a zone.
     fn lose_everything(&mut self, cx: &mut Cx<'_>) -> Vec<CachedWrite> {
         let mut lost = Vec::new();
         for mut cached in self.cache.drain().into_values().flatten() {
             cached.waiter.take().into_iter().for_each(|bio| cx.fail(bio, Reason::NoPower));
-            lost.push(cached);
+            if !self.config.cache.is_durable() {
+                lost.push(cached);
+            }
         }
         let link = self.link.take().map(|LinkJob { work, .. }| match work {
             LinkWork::Write(command, _) | LinkWork::Answer(command) => command,

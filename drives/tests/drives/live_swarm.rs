@@ -100,11 +100,22 @@ fn make(
     Ok(Box::new(Swarmed { drive, limits }))
 }
 
-fn smr(config: &CrashConfig) -> SmrDisk {
+/// An SMR disk of that shape. Without a volatile cache it has a non-volatile one every other time, of a size that fills up.
+fn smr(config: &CrashConfig, seed: u64) -> SmrDisk {
+    let buffered = !config.write_cache && seed.is_multiple_of(2);
+    let cache = Cache {
+        write_back: config.write_cache,
+        non_volatile_bytes: buffered.then_some(32 << 10),
+        ..smr_config(config).cache
+    };
+    SmrDisk::new(&SmrConfig { cache, ..smr_config(config) }).expect("a drawn shape makes a disk")
+}
+
+fn smr_config(config: &CrashConfig) -> SmrConfig {
     let us = Duration::from_micros;
     let shape = &config.geometry;
     let cache = SmrConfig::new(100).cache;
-    let config = SmrConfig {
+    SmrConfig {
         capacity: shape.capacity(),
         zone_sectors: shape.zone_sectors().into(),
         conventional: shape.conventional(),
@@ -115,11 +126,10 @@ fn smr(config: &CrashConfig) -> SmrDisk {
         media: Media { turn: us(80), outer_rate: 250e6, inner_ratio: 0.5, conventional_ratio: 1.0 },
         seek: Seek { track: us(3), average: us(80), full: us(160) },
         link: Link { rate: 560e6, command: us(2), depth: 8 },
-        cache: Cache { write_back: config.write_cache, bytes: 64 << 10, segment_bytes: 8 << 10, entries: 16, ..cache },
+        cache: Cache { bytes: 64 << 10, segment_bytes: 8 << 10, entries: 16, ..cache },
         manage: ZoneTimes { reset: us(100), finish: us(100), open_close: us(1) },
         ..SmrConfig::new(100)
-    };
-    SmrDisk::new(&config).expect("a drawn shape makes a disk")
+    }
 }
 
 fn zns(config: &CrashConfig) -> ZnsSsd {
@@ -152,7 +162,7 @@ fn zns(config: &CrashConfig) -> ZnsSsd {
 /// A zoned SSD where a shape has no conventional zones, every other time; else an SMR disk.
 fn either(config: &CrashConfig, seed: u64) -> Box<dyn Model> {
     let is_flash = config.geometry.conventional() == 0 && seed.is_multiple_of(2);
-    if is_flash { Box::new(zns(config)) } else { Box::new(smr(config)) }
+    if is_flash { Box::new(zns(config)) } else { Box::new(smr(config, seed / 2)) }
 }
 
 /// What a planted bug does to a bio on its way into the model; true: it is answered at once.
@@ -227,12 +237,69 @@ fn live_drives_keep_all_promises_through_losses_of_power() {
     assert!(cuts > seeds);
 }
 
+/// An SMR disk that says it has no volatile cache, acknowledges from its cache, and loses that with the power.
+struct Forgetful {
+    disk: SmrDisk,
+    limits: Limits,
+}
+
+impl BlockDevice for Forgetful {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
+        self.disk.submit(bio, cx);
+    }
+
+    fn on_event(&mut self, event: Event, cx: &mut Cx<'_>) {
+        self.disk.on_event(event, cx);
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&Bio)) {
+        self.disk.held(visit);
+    }
+
+    fn describe(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.disk.describe(out)
+    }
+}
+
+impl Model for Forgetful {
+    fn medium(&self) -> Option<&Medium> {
+        self.disk.medium()
+    }
+
+    fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.disk.medium_mut()
+    }
+
+    fn zones(&self) -> Option<&ZonedDisk> {
+        Some(self.disk.zones())
+    }
+
+    fn lose_power(&mut self, rng: &mut Rng, cx: &mut Cx<'_>) {
+        self.disk.lose_power(rng, cx);
+    }
+}
+
+fn forgetful(config: &CrashConfig) -> Box<dyn Model> {
+    let disk = SmrDisk::new(&smr_config(config)).expect("a drawn shape makes a disk");
+    let limits = Limits { write_cache: config.write_cache, ..disk.limits().clone() };
+    Box::new(Forgetful { disk, limits })
+}
+
 /// Whether one of the first seeds finds something.
 fn is_found(disk: OtherDisk) -> bool {
     let world = |seed| PROFILES.iter().find_map(|profile| run(seed, &options(disk, *profile)).err());
     let found = (0..100).find_map(world);
     found.iter().for_each(|failure| println!("{failure}"));
     found.is_some()
+}
+
+#[test]
+fn a_non_volatile_cache_that_a_power_loss_empties_is_found() {
+    assert!(is_found(OtherDisk::Drive(|config, choices, left| make(choices, left, |_| forgetful(config)))));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The SMR disk: what takes time, what is durable, and what is left when power fails.
 
-use shingle_core::block::{Bio, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
+use shingle_core::block::{Bio, BlockDevice as _, Data, DeviceId, Flags, Op, Payload, PortId, Stack, Status};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::random::Rng;
 use shingle_core::sector::Sector;
@@ -261,6 +261,82 @@ fn a_forced_write_waits_for_the_medium_and_so_does_every_write_without_the_cache
     assert!(millis(through) > 0.3 && bench.device().dirty_bytes() == 0, "{} ms", millis(through));
 }
 
+/// A disk with its write cache disabled and a non-volatile cache of 1 MiB.
+fn with_non_volatile_cache() -> SmrConfig {
+    let cache =
+        Cache { write_back: false, non_volatile_bytes: Some(1 << 20), segment_bytes: 1 << 18, ..config().cache };
+    SmrConfig { cache, ..config() }
+}
+
+#[test]
+fn a_non_volatile_cache_acknowledges_writes_and_has_nothing_to_flush() {
+    let mut bench = Bench::new(&with_non_volatile_cache());
+    assert!(!bench.device().limits().write_cache, "to its users it is a disk without a volatile cache");
+    let buffered = bench.write(40 * ZONE, 8, 1);
+    assert!(millis(buffered) < 0.05, "{} ms", millis(buffered));
+    assert_eq!(bench.device().dirty_bytes(), 4096);
+    assert!(millis(bench.flush()) < 0.05 && bench.device().dirty_bytes() == 4096, "it is durable where it is");
+    let forced = bench.time(write(60 * ZONE, 8, 2).with_flags(Flags::FUA.with(Flags::PREFLUSH)));
+    assert!(millis(forced) < 0.05, "{} ms", millis(forced));
+}
+
+#[test]
+fn a_full_non_volatile_cache_makes_writes_wait_for_the_medium() {
+    let mut bench = Bench::new(&SmrConfig { keep_data: false, ..with_non_volatile_cache() });
+    let first = bench.write(ZONE, MIB, 0);
+    let link = 1_048_576.0 / 560e6 * 1e3;
+    assert!((millis(first) - link).abs() < 0.1, "{} ms, the link takes {link}", millis(first));
+    let start = bench.now;
+    for n in 1..101 {
+        bench.write(ZONE + n * u64::from(MIB), MIB, 0);
+        assert!(bench.device().dirty_bytes() <= 1 << 20);
+    }
+    let (took, alone) = (millis(bench.now.since(start)), 100.0 * 1_048_576.0 / bench.device().rate(ZoneNo(1)) * 1e3);
+    assert!((took / alone - 1.0).abs() < 0.05, "{took} ms against {alone} ms at the rate of the medium");
+}
+
+#[test]
+fn a_power_loss_takes_nothing_that_a_non_volatile_cache_acknowledged() {
+    for seed in 0..40 {
+        let mut bench = Bench::new(&with_non_volatile_cache());
+        bench.write(1024, 256, 1);
+        bench.write(1024 + 64, 64, 2);
+        for n in 0..20 {
+            bench.write(3 * ZONE + n * 64, 64, 1 + n as u8);
+        }
+        bench.send(write(3 * ZONE + 20 * 64, 2 * MIB, 21));
+        bench.stack.turn(bench.now);
+        assert!(bench.device().dirty_bytes() > 0);
+        bench.power_cut(seed);
+        let wp = bench.wp(3);
+        assert!((20 * 64..=20 * 64 + 2 * MIB).contains(&wp), "seed {seed}: pointer at {wp}");
+        assert_eq!(bench.device().dirty_bytes(), 0);
+        let (data, _) = bench.read(3 * ZONE, 20 * 64);
+        assert!(
+            data.chunks(512).enumerate().all(|(at, sector)| sector.iter().all(|byte| *byte == 1 + (at / 64) as u8))
+        );
+        let (data, _) = bench.read(1024, 256);
+        let expected = |sector: usize| if (64..128).contains(&sector) { 2 } else { 1 };
+        assert!(data.chunks(512).enumerate().all(|(at, sector)| sector.iter().all(|byte| *byte == expected(at))));
+        bench.write(3 * ZONE + u64::from(wp), 8, 50);
+    }
+}
+
+#[test]
+fn a_non_volatile_cache_is_not_used_while_the_write_cache_is_enabled() {
+    let cached = SmrConfig { cache: Cache { write_back: true, ..with_non_volatile_cache().cache }, ..config() };
+    let left = |seed| {
+        let mut bench = Bench::new(&cached);
+        assert!(bench.device().limits().write_cache);
+        for n in 0..8 {
+            bench.write(ZONE + n * 64, 64, 1);
+        }
+        bench.power_cut(seed);
+        bench.wp(1)
+    };
+    assert!((0..16).any(|seed| left(seed) < 8 * 64));
+}
+
 #[test]
 fn a_write_that_flushes_first_comes_in_when_all_before_it_is_on_the_medium() {
     let mut bench = Bench::new(&config());
@@ -454,6 +530,9 @@ fn parameters_that_make_no_disk_are_refused_by_name() {
     let mut wrong = config();
     wrong.cache.segment_bytes = 1 << 30;
     assert!(error(wrong).contains("segment"));
+    let mut wrong = config();
+    wrong.cache.non_volatile_bytes = Some(4096);
+    assert!(error(wrong).contains("non-volatile cache"));
     assert!(SmrDisk::new(&SmrConfig { conventional: 100, ..config() }).is_err());
 }
 
@@ -480,6 +559,8 @@ fn whatever_is_asked_and_whenever_power_fails_every_bio_comes_back_and_flushed_p
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let cache = Cache { bytes: 1 << 18, segment_bytes: 1 << 14, entries: 7, ..config().cache };
+        let non_volatile_bytes = rng.chance(1, 2).then_some(1 << 16);
+        let cache = Cache { write_back: rng.chance(1, 2), non_volatile_bytes, ..cache };
         let mut bench = Bench::new(&SmrConfig { cache, conventional: 2, ..config() });
         for _ in 0..4 {
             for _ in 0..rng.below(60) {

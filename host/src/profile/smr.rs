@@ -60,6 +60,7 @@ fn read_link(table: &mut Table<'_>, config: &mut SmrConfig) {
 fn read_cache(table: &mut Table<'_>) -> Cache {
     Cache {
         write_back: table.flag("write-back"),
+        non_volatile_bytes: table.has("non-volatile-cache").then(|| table.size("non-volatile-cache", 4096..=1 << 40)),
         bytes: table.size("bytes", 1 << 20..=1 << 40),
         segment_bytes: table.size("segment", 4096..=1 << 40),
         entries: table.count("entries", 1..=1 << 24),

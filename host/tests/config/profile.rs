@@ -37,6 +37,19 @@ fn a_profile_says_if_its_drive_has_a_volatile_write_cache() {
 }
 
 #[test]
+fn an_smr_disk_with_its_write_cache_disabled_loses_nothing_with_and_without_a_non_volatile_cache() {
+    let disabled = shipped("smr-30tb").replace("write-back = true ", "write-back = false ");
+    let Model::Smr(config) = parse(disabled.clone()).unwrap().model else { panic!("it is an SMR disk") };
+    assert_eq!((config.cache.write_back, config.cache.non_volatile_bytes), (false, Some(95 << 20)));
+    let none: String =
+        disabled.lines().filter(|line| !line.starts_with("non-volatile-cache")).collect::<Vec<_>>().join("\n");
+    let models = [&disabled, &none].map(|text| parse(text.clone()).unwrap().model);
+    assert!(models.iter().all(|model| model.loses_unflushed_writes() == Some(false)));
+    let small = parse(disabled.replace("\"95MiB\"", "\"64KiB\"")).unwrap_err();
+    assert!(small.contains("cache segment has to be at most the size of the non-volatile cache"), "{small}");
+}
+
+#[test]
 fn zns_1tb_volatile_is_zns_1tb_with_a_volatile_write_cache() {
     let [Model::Zns(volatile), Model::Zns(drive)] =
         ["zns-1tb-volatile", "zns-1tb"].map(|name| Profile::find(name).unwrap().model)

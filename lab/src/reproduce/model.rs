@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use shingle_core::block::{DeviceId, Stack};
 use shingle_core::plug::{Append, PlugOptions};
 use shingle_core::time::{Duration, Instant};
+use shingle_drives::{Link, LinkConfig, ServiceTime};
 use shingle_sim::workload::Tally;
 use shingle_sim::workload::files::{FileOptions, FileWriter};
 use shingle_sim::workload::fio::{Fio, FioOptions, Pattern};
@@ -44,7 +45,7 @@ fn profile_of(device: Device) -> Option<&'static str> {
         Device::Null => None,
         Device::Zns => Some("zns-1tb"),
         Device::Smr26 => Some("smr-26tb"),
-        Device::Smr30 { .. } => Some("smr-30tb"),
+        Device::Smr30 { .. } | Device::Smr30WriteThrough { .. } | Device::Smr30Remote => Some("smr-30tb"),
     }
 }
 
@@ -70,6 +71,9 @@ const ONE_MIB: u32 = (1 << 20) / 512;
 /// fio's random writes came from several jobs: on null_blk they reached 2.3 million a second where one job reaches 0.7. The
 /// jobs' region is as many zones as the drive may have open.
 const RANDOM_JOBS: u32 = 8;
+
+/// Time to the remote disk, and back from it.
+const REMOTE_WAY: Duration = Duration::from_millis(5);
 
 /// Virtual time between two looks at the stop flag.
 const SLICE: Duration = Duration::from_millis(1_000);
@@ -128,12 +132,26 @@ impl Lab {
         if let (Model::Smr(config), Device::Smr30 { one_mib: true }) = (&mut model, device) {
             config.max_sectors = config.max_sectors.min(ONE_MIB);
         }
+        if let (Model::Smr(config), Device::Smr30WriteThrough { non_volatile_cache }) = (&mut model, device) {
+            config.cache.write_back = false;
+            config.cache.non_volatile_bytes = config.cache.non_volatile_bytes.filter(|_| non_volatile_cache);
+        }
         if let (Model::Smr(config), Load::SharedZones { .. }) = (&mut model, load) {
             // fio writes anywhere on the disk; that a single zone costs resets says that all were written before.
             config.zones_full = true;
         }
         // Hours of writing: only their times are wanted.
-        model.add_to(stack, false).map_err(|error| format!("profile `{name}`: {error}"))
+        let drive = model.add_to(stack, false).map_err(|error| format!("profile `{name}`: {error}"))?;
+        if device != Device::Smr30Remote {
+            return Ok(drive);
+        }
+        let (there, back) = (ServiceTime::Constant(REMOTE_WAY), ServiceTime::Constant(REMOTE_WAY));
+        let link = Link::new(
+            drive,
+            stack.limits(drive),
+            LinkConfig { there, back, keep_data: false, ..LinkConfig::default() },
+        );
+        stack.add(Box::new(link.map_err(|error| error.to_string())?)).map_err(|error| error.to_string())
     }
 
     fn files(&self, experiment: &Experiment) -> FileOptions {
