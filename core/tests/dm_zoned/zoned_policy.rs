@@ -235,3 +235,20 @@ fn a_copy_from_the_cache_reads_while_it_writes_and_takes_a_quarter_less_time_tha
     let on_the_disk = time(&[slow(disk(40, Some(8)))]);
     assert!(from_cache * 4 < on_the_disk * 3, "{from_cache} and {on_the_disk}");
 }
+
+/// Reclaim sleeps until the volume is changed. An overwrite changes no metadata and told nobody, so it went on sleeping.
+#[test]
+fn the_first_write_after_a_table_is_loaded_wakes_reclaim() {
+    let mut volume = Volume::new(&[disk(40, Some(8))], 4);
+    volume.message("set fill_share 0 fill_blocks 0 fill_scarce_blocks 0");
+    for chunk in 0..3 {
+        volume.write(chunk * u64::from(ZONE) + 1, ZONE - 1, 1);
+    }
+    volume.reload();
+    assert_eq!(volume.read(1, 1), [1]);
+    volume.rig.pass(HOUR);
+    assert_eq!(volume.counters().reclaimed_zones, 0, "nothing is changed before a user does");
+    volume.write(1, 1, 2);
+    volume.rig.pass(HOUR);
+    assert_eq!(volume.counters().reclaimed_zones, 3, "{}", volume.status());
+}

@@ -49,7 +49,11 @@ impl State {
     pub fn route(&mut self, bio: Box<Bio>, cx: &mut Cx<'_>) {
         self.last_io = cx.now();
         self.is_reclaimed &= !bio.op.is_write();
-        self.is_changed |= bio.op.is_write();
+        if bio.op.is_write() && !self.is_changed {
+            // Reclaim has slept since the metadata was loaded: it may be needed already, or when the volume is idle.
+            self.is_changed = true;
+            self.notify(|signals| &signals.reclaim);
+        }
         match (&self.readiness, bio.op) {
             (Readiness::Failed(why), _) => cx.fail(bio, Reason::VolumeFailed(why.as_str().into())),
             (Readiness::Unloaded | Readiness::Loading, _) if bio.flags.has(Flags::NOWAIT) => {
