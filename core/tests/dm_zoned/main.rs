@@ -20,4 +20,5 @@ mod dmz_start;
 mod dmz_survival;
 mod dmz_volume;
 mod extents;
+mod kernel_2020;
 mod zoned_policy;

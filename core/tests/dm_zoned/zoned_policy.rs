@@ -150,7 +150,7 @@ fn a_chunk_that_is_written_again_and_again_stays_in_its_random_zone() {
 
 #[test]
 fn a_volume_that_is_written_to_the_last_block_can_still_be_written_anywhere() {
-    for (policy, reserved) in [("shingle", 1), ("shingle", 4), ("kernel", 4)] {
+    for (policy, reserved) in [("shingle", 1), ("shingle", 4), ("kernel", 4), ("kernel-2020", 4)] {
         let mut volume = Volume::new(&[disk(40, Some(8))], reserved);
         volume.message(&format!("set policy {policy}"));
         let (all, mut rng) = (volume.blocks, Rng::new(5));
@@ -176,7 +176,7 @@ fn a_volume_that_is_written_to_the_last_block_can_still_be_written_anywhere() {
 
 #[test]
 fn a_write_waits_for_a_buffer_that_is_taken_but_not_written_yet() {
-    for policy in ["shingle", "kernel"] {
+    for policy in ["shingle", "kernel", "kernel-2020"] {
         // Two of the conventional zones hold metadata, so there is one buffer.
         let mut volume = Volume::new(&[disk(40, Some(3))], 1);
         volume.message(&format!("set policy {policy}"));

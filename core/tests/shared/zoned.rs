@@ -56,15 +56,17 @@ impl Volume {
         Self::over(nulls(disks), reserved)
     }
 
-    /// One of several sets, some with the kernel's policy.
+    /// One of several sets, some with a kernel's policy.
     pub fn of_seed(seed: u64) -> Self {
         let mut volume = match seed % 3 {
             0 => Self::new(&[disk(40, Some(8))], 4),
             1 => Self::new(&[disk(9, None), disk(24, Some(0))], 3),
             _ => Self::new(&[disk(7, None), disk(16, Some(3)), disk(16, Some(0))], 4),
         };
-        if seed % 2 == 1 {
-            volume.message("set policy kernel");
+        match seed % 4 {
+            1 => _ = volume.message("set policy kernel"),
+            3 => _ = volume.message("set policy kernel-2020"),
+            _ => {}
         }
         volume
     }

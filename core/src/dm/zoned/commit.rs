@@ -13,7 +13,6 @@
 //! more may be used again when it is over.
 
 use super::BLOCK_BYTES;
-use super::policy::Style;
 use super::state::{Readiness, Shared, State, Then};
 use super::transfer::{Disks, data_of, finish, memory};
 use super::{MemberNo, MetaBlock, Number, SetZone, ZoneSpace, zones::MemberState};
@@ -80,7 +79,7 @@ async fn commit(shared: &Shared, disks: &Disks, work: Work) {
         let result = if state.has_lost { Err(state.loss()) } else { flushed };
         return state.answer(waiters, &result);
     }
-    let is_kernel = shared.borrow().knobs.style == Style::Kernel;
+    let is_kernel = shared.borrow().knobs.style.is_kernel();
     let logged = match &runs {
         Ok(runs) => write_log(shared, disks, runs, &unflushed).await,
         Err(reason) => Err(reason.clone().into()),

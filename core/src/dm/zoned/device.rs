@@ -372,6 +372,7 @@ impl BlockDevice for Zoned {
                 let mut state = self.shared.borrow_mut();
                 let pairs = pairs.chunks(2).map(|pair| (pair[0], pair[1]));
                 state.knobs.set_all(pairs).map_err(|error| MessageError(format!("{error}")))?;
+                state.follow_style();
                 state.notify(|signals| &signals.reclaim);
                 String::new()
             }
@@ -424,8 +425,7 @@ impl State {
         if !self.is_changed {
             return false;
         }
-        let stock = self.volume.zones.stock();
-        let pool = if self.volume.zones.has_cache { stock.cache } else { stock.random };
+        let pool = self.volume.zones.stock().buffers();
         pool.free < pool.total && !self.is_reclaimed
     }
 

@@ -62,6 +62,7 @@ pub(super) async fn run(shared: Shared, io: Io, space: ZoneSpace, chunks: u64) {
                 volume.zones.members.iter_mut().for_each(|member| member.is_unflushed = false);
             }
             state.volume = volume;
+            state.follow_style();
             state.sets = Some(sets);
             state.readiness = reason.map_or(Readiness::Ready, Readiness::ReadOnly);
         }

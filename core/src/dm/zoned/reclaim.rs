@@ -408,12 +408,14 @@ impl State {
         };
         self.jobs += 1;
         let zone_blocks = self.volume.zones.zone_blocks;
-        let is_kernel = self.knobs.style == Style::Kernel;
+        let excludes_users = self.knobs.style.is_kernel() && action != Action::Free;
         self.volume.make_busy(chunk).job = Some(ReclaimJob {
             changed: ValidBlocks::new(zone_blocks),
             owns_pointer: matches!(action, Action::Append | Action::Merge | Action::Fold),
             is_exclusive: action == Action::Fold,
-            yields: is_kernel && action != Action::Free,
+            excludes_users,
+            // In 2020 users waited until the copy was over.
+            yields: excludes_users && self.knobs.style != Style::Kernel2020,
             is_cancelled: false,
         });
         Some((chunk, action))
@@ -471,11 +473,8 @@ impl State {
         let zones = &self.volume.zones;
         let in_random_zones = zones.all.iter().filter(|zone| zone.class != ZoneClass::Sequential);
         let chunks = in_random_zones.filter_map(move |zone| match zone.role {
-            Role::Data(chunk) if zones.has_cache && zone.class == ZoneClass::Random => {
-                // It has come to rest there.
-                let _ = chunk;
-                None
-            }
+            // It has come to rest there.
+            Role::Data(_) if !zones.is_buffering(zone.class) => None,
             Role::Data(chunk) => Some(chunk),
             Role::Buffer(chunk) => {
                 let dzone = self.volume.chunks[chunk].entry.dzone;
@@ -568,7 +567,7 @@ impl State {
         let runs = |from: Block| copy.sources.iter().filter_map(move |zone| zones[*zone].valid.runs(from..end).next());
         let first = runs(at).map(|run| run.start).min()?;
         let most = end.min(Block(first.0.saturating_add(turn.window_blocks)));
-        if self.knobs.style == Style::Kernel || copy.action == Action::Fold {
+        if self.knobs.style.is_kernel() || copy.action == Action::Fold {
             // A run at a time; between the runs of a fold lies what the buffer has.
             let run = runs(at).find(|run| run.start == first)?;
             return Some(first..run.end.min(most));
@@ -588,7 +587,7 @@ impl State {
         if let Some(job) = self.volume.job(chunk) {
             copied.subtract(&job.changed);
         }
-        let needs_all = matches!(action, Action::Merge | Action::Settle) || self.knobs.style == Style::Kernel;
+        let needs_all = matches!(action, Action::Merge | Action::Settle) || self.knobs.style.is_kernel();
         let is_fresh = matches!(action, Action::Move | Action::Merge | Action::Settle);
         // Of these, the data zone is given up: it may only be if nothing is left there.
         let gives_up = matches!(action, Action::Merge | Action::Settle);
@@ -658,7 +657,7 @@ impl State {
             self.pacer.freed(now, u64::from(freed) * u64::from(self.volume.zones.zone_blocks));
         }
         // The kernel commits after each zone; we when somebody needs it, or some have come together.
-        let is_urgent = self.urgency >= Urgency::Urgent || self.knobs.style == Style::Kernel;
+        let is_urgent = self.urgency >= Urgency::Urgent || self.knobs.style.is_kernel();
         if !self.volume.zones.leaving.is_empty() && (is_urgent || self.volume.zones.leaving.len() >= 4) {
             self.is_commit_due = true;
         }

@@ -155,13 +155,13 @@ impl State {
         (content, until.min(sectors.end) - sectors.start)
     }
 
-    /// Whether a bio for `chunk` has to wait for a copy that it ends: the kernel's way. When no zone is left, a copy is not
-    /// ended: the bio may be waiting for the zone that it frees.
+    /// True if a bio for `chunk` has to wait for a copy: the kernel's way. The bio ends the copy, unless no zone is left: it may be
+    /// waiting for the zone that the copy frees.
     fn interrupts(&mut self, chunk: ChunkNo) -> bool {
         let has_zones = self.volume.zones.stock().buffers().free > 0;
         let Some(job) = self.volume.job(chunk) else { return false };
         job.is_cancelled |= job.yields && has_zones;
-        job.yields
+        job.excludes_users
     }
 
     fn wait_for(&mut self, chunk: ChunkNo, bio: Box<Bio>, cx: &mut Cx<'_>) {
@@ -248,7 +248,7 @@ impl State {
         match (blocks.start, self.knobs.style) {
             (start, _) if start == wp => Goal::Zone(dzone, len),
             (start, Style::Shingle) if start < wp => self.buffer_goal(chunk, len.min(wp - start)),
-            (_, Style::Kernel) => self.buffer_goal(chunk, len),
+            (_, Style::Kernel | Style::Kernel2020) => self.buffer_goal(chunk, len),
             (_, Style::Shingle) => self.ahead_goal(chunk, blocks, look),
         }
     }
@@ -257,7 +257,7 @@ impl State {
     fn first_goal(&mut self, chunk: ChunkNo, blocks: &Range<Block>, look: Look) -> Goal {
         let (stock, len) = (self.volume.zones.stock(), blocks.end - blocks.start);
         let place = match self.knobs.style {
-            Style::Kernel => Place::Random,
+            Style::Kernel | Style::Kernel2020 => Place::Random,
             Style::Shingle => place_first(&self.knobs, &stock, blocks.start, len),
         };
         let spare = stock.sequential.free > 0;

@@ -6,7 +6,7 @@ use core::cell::RefCell;
 
 use super::format::MapEntry;
 use super::guards::Guards;
-use super::policy::{Knobs, Pacer, Urgency};
+use super::policy::{Knobs, Pacer, Style, Urgency};
 use super::sets::Sets;
 use super::transfer::memory;
 use super::volume::Volume;
@@ -212,6 +212,11 @@ impl State {
             counters: ZonedCounters::default(),
             events: 0,
         })
+    }
+
+    /// Has the zones buffer as the policy says: after the knobs were set, and after the zones were loaded.
+    pub fn follow_style(&mut self) {
+        self.volume.zones.random_buffers = self.knobs.style == Style::Kernel2020;
     }
 
     /// Tells the tasks that wait at a signal to look again.

@@ -16,7 +16,7 @@ use super::format::{Held, MapEntry, NO_ZONE, Places};
 use super::guards::Guards;
 use super::valid::ValidBlocks;
 use super::zones::{Role, Zones};
-use super::{BLOCK_BYTES, Block, ChunkNo, MemberNo, MetaBlock, Number, Rows, SetZone, ZoneClass};
+use super::{BLOCK_BYTES, Block, ChunkNo, MetaBlock, Number, Rows, SetZone, ZoneClass};
 use crate::block::Bio;
 use crate::prelude::*;
 use crate::time::Instant;
@@ -56,7 +56,9 @@ pub(super) struct ReclaimJob {
     pub owns_pointer: bool,
     /// Whether nobody else may write the chunk.
     pub is_exclusive: bool,
-    /// Whether a bio that comes ends it (the kernel's way).
+    /// True if bios for the chunk wait until the copy is over, as in the kernel.
+    pub excludes_users: bool,
+    /// True if such a bio ends the copy.
     pub yields: bool,
     /// Whether it is to end.
     pub is_cancelled: bool,
@@ -70,7 +72,7 @@ impl Busy {
     /// Whether writes have to wait.
     pub fn holds_writes(&self) -> bool {
         let job = self.job.as_ref();
-        self.is_recovering || !self.waiting.is_empty() || job.is_some_and(|job| job.is_exclusive || job.yields)
+        self.is_recovering || !self.waiting.is_empty() || job.is_some_and(|job| job.is_exclusive || job.excludes_users)
     }
 }
 
@@ -338,13 +340,13 @@ impl Volume {
 
     /// Lets `zone` go with the next commit.
     pub fn give_up(&mut self, zone: SetZone) {
-        let buffering = self.zones.buffering();
         let state = &mut self.zones.all[zone];
         state.role = Role::Leaving;
         self.zones.set_unrecorded(zone, true);
+        let class = self.zones.all[zone].class;
+        self.random_freed += u32::from(class != ZoneClass::Sequential);
+        self.buffers_freed += u32::from(self.zones.is_buffering(class));
         let state = &mut self.zones.all[zone];
-        self.random_freed += u32::from(state.class != ZoneClass::Sequential);
-        self.buffers_freed += u32::from(state.class == buffering);
         debug_assert_eq!(state.writes, 0, "zone {zone} is given up while it is written");
         if !state.valid.is_empty() {
             let blocks = Block::FIRST..state.valid.end();
@@ -387,8 +389,7 @@ impl Volume {
 
     /// A zone for first writes and rewrites.
     pub fn take_random(&mut self) -> Option<SetZone> {
-        let class = self.zones.buffering();
-        self.zones.take(class, Some(MemberNo(0)))
+        self.zones.take_buffer()
     }
 
     /// A sequential zone.

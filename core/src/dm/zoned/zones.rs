@@ -63,6 +63,8 @@ pub(super) struct ZoneState {
     pub written_at: Instant,
     /// Rises with each use.
     pub used: u64,
+    /// Of a free zone: rises with each zone that becomes free.
+    pub freed: u64,
 }
 
 /// A device of the set.
@@ -80,6 +82,8 @@ pub(super) struct Zones {
     pub all: Rows<SetZone, ZoneState>,
     pub members: Rows<MemberNo, MemberState>,
     pub has_cache: bool,
+    /// True if conventional zones take first writes and buffers beside the cache, as in Linux before there were cache zones.
+    pub random_buffers: bool,
     /// Free zones: those of the cache, then random and sequential ones of each member.
     free: Vec<VecDeque<SetZone>>,
     /// Usable zones that hold no metadata: cache, random, sequential.
@@ -98,6 +102,7 @@ pub(super) struct Zones {
     /// Zones of chunks and copies that became unrecorded since the last commit, and maybe others.
     taken: Vec<SetZone>,
     uses: u64,
+    frees: u64,
 }
 
 impl Zones {
@@ -120,6 +125,7 @@ impl Zones {
                 overwrites: 0,
                 written_at: Instant::ZERO,
                 used: 0,
+                freed: 0,
             }
         };
         let lists = members.len();
@@ -127,6 +133,7 @@ impl Zones {
             zone_blocks,
             all: space.zones().numbered().map(state).collect(),
             has_cache: space.has_cache(),
+            random_buffers: false,
             free: (0..1 + 2 * lists).map(|_| VecDeque::new()).collect(),
             totals: [0; 3].map(|_| Rows::filled(0, lists)),
             members,
@@ -137,6 +144,7 @@ impl Zones {
             unrecorded: 0,
             taken: Vec::new(),
             uses: 0,
+            frees: 0,
         }
     }
 
@@ -158,16 +166,38 @@ impl Zones {
     pub fn put_free(&mut self, zone: SetZone) {
         let state = &mut self.all[zone];
         debug_assert!(state.valid.is_empty() && state.in_flight == 0);
-        state.role = Role::Free;
+        self.frees += 1;
+        (state.role, state.freed) = (Role::Free, self.frees);
         let (class, member) = (state.class, state.member);
         self.set_unrecorded(zone, false);
         let list = self.list(class, member);
         self.free[list].push_back(zone);
     }
 
-    /// The class of zones that take first writes and buffer.
-    pub fn buffering(&self) -> ZoneClass {
-        if self.has_cache { ZoneClass::Cache } else { ZoneClass::Random }
+    /// True if zones of `class` take first writes and buffer.
+    pub fn is_buffering(&self, class: ZoneClass) -> bool {
+        match class {
+            ZoneClass::Cache => true,
+            ZoneClass::Random => !self.has_cache || self.random_buffers,
+            ZoneClass::Sequential => false,
+        }
+    }
+
+    /// A free zone for a first write or a buffer. If conventional zones buffer beside the cache, all of them are one queue: the zone
+    /// that became free first.
+    pub fn take_buffer(&mut self) -> Option<SetZone> {
+        if !self.has_cache || !self.random_buffers {
+            let class = if self.has_cache { ZoneClass::Cache } else { ZoneClass::Random };
+            return self.take(class, Some(MemberNo(0)));
+        }
+        let random = self.members.numbers().map(|member| (ZoneClass::Random, member));
+        let lists = core::iter::once((ZoneClass::Cache, MemberNo(0))).chain(random);
+        let fronts = lists.filter_map(|(class, member)| {
+            let list = self.list(class, member);
+            Some((self.all[*self.free[list].front()?].freed, list))
+        });
+        let (_, list) = fronts.min()?;
+        self.free[list].pop_front()
     }
 
     /// A free zone of `class`, of device `member` if it has one, else of the device with the most.
@@ -241,6 +271,7 @@ impl Zones {
             reserve,
             zone_blocks: self.zone_blocks,
             leaving: (self.leaving.len() + self.to_reset.len() + self.found_written.len()) as u32,
+            random_buffers: self.random_buffers,
         }
     }
 

@@ -6,8 +6,8 @@
 //!              └─ every 10 s: files closed, status, drives' counters ─┘
 //! ```
 //!
-//! Each of two policies runs on one SMR disk, and on the same with an SSD in front. The kernel's is the baseline: how near it
-//! comes to what was published says how far the drive and the load can be trusted.
+//! Each of three policies runs on one SMR disk, and on the same with an SSD in front. That of the kernel of 2020, on which the
+//! published speeds were measured, is the baseline: how near it comes to them says how far the drive and the load can be trusted.
 
 mod goals;
 mod keeper;
@@ -52,11 +52,14 @@ shingle_core::named_enum! {
 }
 
 shingle_core::named_enum! {
-    /// Whose decisions the target takes. The baseline comes first.
+    /// Whose decisions the target takes. The baselines come first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Policy {
-        /// Those of Linux' dm-zoned.
+        /// Those of dm-zoned as it was when the speeds were published.
+        #[serde(rename = "kernel-2020")]
+        Kernel2020 => "kernel-2020",
+        /// Those of today's Linux.
         Kernel => "kernel",
         /// Ours.
         Shingle => "shingle",
@@ -73,6 +76,22 @@ pub struct Experiment {
     pub setup: Setup,
     /// The policy.
     pub policy: Policy,
+}
+
+impl Policy {
+    /// True for those of a kernel, which are held to the published phases.
+    pub fn is_kernel(self) -> bool {
+        self != Policy::Shingle
+    }
+
+    /// Class of its curves in the style sheet.
+    fn class(self) -> &'static str {
+        match self {
+            Policy::Kernel2020 => "new",
+            Policy::Kernel => "old",
+            Policy::Shingle => "own",
+        }
+    }
 }
 
 impl Setup {
@@ -138,9 +157,9 @@ mod tests {
     #[test]
     fn a_filter_picks_runs_by_their_names() {
         let names = |only| experiments(only).map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(names(None).unwrap().len(), 4);
-        assert_eq!(names(Some("Single")).unwrap(), ["single / kernel", "single / shingle"]);
-        assert_eq!(names(Some("dual / kernel")).unwrap(), ["dual / kernel"]);
+        assert_eq!(names(None).unwrap().len(), 6);
+        assert_eq!(names(Some("Single")).unwrap(), ["single / kernel-2020", "single / kernel", "single / shingle"]);
+        assert_eq!(names(Some("dual / kernel-2020")).unwrap(), ["dual / kernel-2020"]);
         let Err(RunError::NothingToRun(message)) = names(Some("triple")) else { panic!("something fits") };
         assert!(message.contains("`triple`") && message.contains("dual / shingle"), "{message}");
     }
@@ -173,12 +192,12 @@ mod tests {
         let run = || {
             let mut steps = Steps(0, 0);
             let report = super::run(&options, &AtomicBool::new(false), &mut steps).unwrap();
-            assert_eq!((steps.0, steps.1), (4, 4));
+            assert_eq!((steps.0, steps.1), (6, 6));
             report
         };
         let report = run();
         assert_eq!(run(), report);
-        assert_eq!(report.runs.len(), 4);
+        assert_eq!(report.runs.len(), 6);
         for run in &report.runs {
             assert_eq!((run.samples.len(), run.ending.as_str()), (6, "time"));
             assert!(run.samples.iter().all(|sample| sample.mb_per_s > 50.0), "{run:?}");

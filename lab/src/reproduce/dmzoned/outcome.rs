@@ -103,7 +103,7 @@ impl Run {
     }
 }
 
-/// How near the kernel's policy has to come to a published phase.
+/// How near the policies of kernels have to come to a published phase.
 pub const TOLERANCE: f64 = 0.15;
 
 impl Report {
@@ -135,7 +135,8 @@ impl Report {
             json!({
                 "setup": phase.setup.name(), "phase": phase.number, "published": [phase.low, phase.high],
                 "computed": phase.computed,
-                "kernel": found(phase, Policy::Kernel), "shingle": found(phase, Policy::Shingle),
+                "kernel-2020": found(phase, Policy::Kernel2020), "kernel": found(phase, Policy::Kernel),
+                "shingle": found(phase, Policy::Shingle),
             })
         };
         (value["phases"], value["goals"]) = (published.phases.iter().map(phase).collect(), json!(goals));

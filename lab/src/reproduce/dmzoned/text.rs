@@ -16,23 +16,25 @@ pub fn parts(report: &Report, published: &Published, goals: &[Goal]) -> Vec<Part
 
 /// Published and found, phase by phase.
 fn phases(report: &Report, published: &Published) -> Part {
-    let header = ["drives", "phase", "seconds", "published", "kernel", "off", "shingle", "what"];
+    let header = ["drives", "phase", "seconds", "published", "kernel-2020", "off", "kernel", "off", "shingle", "what"];
     let rows = published.phases.iter().filter(|phase| report.runs.iter().any(|run| run.setup == phase.setup));
     let rows = rows.map(|phase| {
         let of = |policy| report.run(phase.setup, policy).map(|run| Found::new(run, phase)).unwrap_or_default();
-        let kernel = of(Policy::Kernel);
+        let [then, kernel] = [Policy::Kernel2020, Policy::Kernel].map(of);
         vec![
             phase.setup.name().to_owned(),
             phase.number.to_string(),
             when(phase),
             phase.to_string(),
+            then.speed,
+            then.off,
             kernel.speed,
             kernel.off,
             of(Policy::Shingle).speed,
             phase.what.clone(),
         ]
     });
-    Part::table(&header, &[1, 3, 4, 5, 6], rows.collect())
+    Part::table(&header, &[1, 3, 4, 5, 6, 7, 8], rows.collect())
 }
 
 /// Each run in a line.

@@ -18,7 +18,8 @@ pub(super) const MESSAGES: &str = "reclaim, reclaim, reclaim, set policy kernel,
     set reorder_ms 0, set direct_blocks 8, set stream_blocks 4, set fill_blocks 8, set hot_ms 0, set idle_ms 50, \
     set dense_percent 100, set dense_percent 0, set pace_percent 0, set pace_blocks 200, set window_blocks 64, \
     set piece_blocks 3, set gap_blocks 0, set duty_percent 50, \
-    set stream_percent 60, set unrecorded_zones 2, set unrecorded_zones 4";
+    set stream_percent 60, set unrecorded_zones 2, set unrecorded_zones 4, \
+    set policy kernel-2020";
 
 /// Source of the tables of volumes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -34,7 +34,7 @@ pub enum MappingFault {
     NoData,
     /// A buffer of a data zone that takes random writes itself.
     Unneeded,
-    /// The buffer is a zone that takes no random writes, or that is not on the regular device of a set that has one.
+    /// The buffer is a zone that takes no random writes.
     NotRandom,
     /// Nothing was ever written to the zone, and there is no buffer.
     Empty,
@@ -82,7 +82,7 @@ impl_display!(MappingProblem, |self, f| {
         MappingFault::Duplicate { chunk } => write!(f, "{zone} is that of chunk {chunk}, too"),
         MappingFault::NoData => write!(f, "{zone} without a data zone"),
         MappingFault::Unneeded => write!(f, "{zone} beside a data zone that takes random writes"),
-        MappingFault::NotRandom => write!(f, "{zone} is no cache zone"),
+        MappingFault::NotRandom => write!(f, "{zone} is a sequential zone"),
         MappingFault::Empty => write!(f, "{zone} is an empty sequential zone"),
     }
 });
@@ -142,7 +142,8 @@ impl<'a> Judge<'a> {
             let is_empty = data.is_none() && dzone != NO_ZONE && self.is_empty(dzone);
             return (if is_empty { Some(MappingFault::Empty) } else { data }, None);
         }
-        let is_random = |zone: SetZone| self.space.is_random(zone);
+        // Linux before 5.8 buffered in conventional zones beside a cache, and the kernel takes such sets to this day.
+        let is_random = |zone| self.space.zones().get(zone).is_some_and(|info| info.class != ZoneClass::Sequential);
         let exists = self.space.zones().get(bzone).is_some();
         let buffer = match () {
             () if !exists => Some(MappingFault::OutOfRange),

@@ -15,10 +15,21 @@ named_enum! {
         Shingle => "shingle",
         /// Those of Linux' dm-zoned: everything to random zones first, the least recently used zone is reclaimed. The baseline.
         Kernel => "kernel",
+        /// Those of dm-zoned as it was published in May 2020, before Linux 5.8: with a cache, conventional zones take first writes
+        /// and buffers as well. The baseline of the published measurements.
+        Kernel2020 => "kernel-2020",
     }
 
     /// The name in messages and tables.
     fn name(self) -> &'static str;
+}
+
+impl Style {
+    /// True for the decisions of a Linux kernel, which take no notice of most knobs.
+    #[must_use]
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Kernel2020)
+    }
 }
 
 impl_display!(Style, |self, f| f.write_str(self.name()));
@@ -44,7 +55,7 @@ macro_rules! knobs {
     ($($(#[$doc:meta])* $name:ident = $default:literal, $bounds:expr;)*) => {
         /// What can be set about the policy of a `zoned` target, also while it runs.
         ///
-        /// A block is 4 KiB. The ends of the bounds are allowed values. [`Style::Kernel`] uses none of the
+        /// A block is 4 KiB. The ends of the bounds are allowed values. [`Style::Kernel`] and [`Style::Kernel2020`] use none of the
         /// numbers but `commit_ms`.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Knobs {
@@ -208,7 +219,8 @@ impl Knobs {
         let error = |message: String| KnobError { knob: name.into(), message };
         if name == STYLE {
             let style = Style::ALL.into_iter().find(|style| style.name() == value);
-            let wrong = || error(format!("{STYLE} is `{value}`: write {}", Style::ALL.map(Style::name).join(" or ")));
+            let wrong =
+                || error(format!("{STYLE} is `{value}`: write one of {}", Style::ALL.map(Style::name).join(", ")));
             self.style = style.ok_or_else(wrong)?;
             return Ok(());
         }
@@ -246,7 +258,7 @@ impl Knobs {
     pub fn idle_time(&self) -> Duration {
         match self.style {
             Style::Shingle => Duration::from_millis(self.idle_ms.into()),
-            Style::Kernel => KERNEL_IDLE,
+            Style::Kernel | Style::Kernel2020 => KERNEL_IDLE,
         }
     }
 
@@ -321,7 +333,7 @@ mod tests {
         let errors: Vec<_> = wrong.iter().map(|(name, value)| knobs.set(name, value).unwrap_err().message).collect();
         assert_eq!(knobs, Knobs::default());
         assert!(errors[0].contains("`speed`") && errors[0].contains("knobs are policy, "), "{}", errors[0]);
-        assert_eq!(errors[1], "policy is `fast`: write shingle or kernel");
+        assert_eq!(errors[1], "policy is `fast`: write one of shingle, kernel, kernel-2020");
         assert_eq!(errors[2], "pieces is `many`: write a number from 1 to 64");
     }
 
@@ -345,8 +357,10 @@ mod tests {
     #[test]
     fn the_policy_of_the_kernel_can_be_asked_for_by_name() {
         let mut knobs = Knobs::default();
-        knobs.set("policy", "kernel").unwrap();
-        assert_eq!(knobs, Knobs { style: Style::Kernel, ..Knobs::default() });
+        for (name, style) in [("kernel", Style::Kernel), ("kernel-2020", Style::Kernel2020)] {
+            knobs.set("policy", name).unwrap();
+            assert_eq!(knobs, Knobs { style, ..Knobs::default() });
+        }
     }
 
     #[test]
@@ -354,7 +368,8 @@ mod tests {
         let page = include_str!("../../../../../docs/targets/zoned.md");
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         let has = |row: &str| rows.iter().any(|line| line.starts_with(row));
-        assert!(has(&format!("| `{STYLE}` | {} | or {} |", Style::default(), Style::Kernel)));
+        let others = format!("or {}, {}", Style::Kernel, Style::Kernel2020);
+        assert!(has(&format!("| `{STYLE}` | {} | {others} |", Style::default())));
         for knob in NUMBERS {
             let (default, least, most) = ((knob.read)(&Knobs::default()), knob.bounds.start(), knob.bounds.end());
             let row = format!("| `{}` | {default} | {least}, {most} |", knob.name);

@@ -8,10 +8,10 @@
 //!            zones reclaimed ── copy_turn: how ── choose: which ── urgency: whether
 //! ```
 //!
-//! Nothing here does I/O, reads a clock or keeps state but for [`Pacer`]. Every number is one of [`Knobs`]. There are two
-//! styles: [`Style::Shingle`], ours, and [`Style::Kernel`], which decides as Linux 7.2 does (`drivers/md/dm-zoned-target.c`,
-//! `dm-zoned-reclaim.c`, `dm-zoned-metadata.c`) and takes no notice of the other knobs. What was decided, and why:
-//! `docs/targets/zoned.md`.
+//! Nothing here does I/O, reads a clock or keeps state but for [`Pacer`]. Every number is one of [`Knobs`]. There are three
+//! styles: [`Style::Shingle`], ours; [`Style::Kernel`], which decides as Linux 7.2 does (`drivers/md/dm-zoned-target.c`,
+//! `dm-zoned-reclaim.c`, `dm-zoned-metadata.c`) and takes no notice of the other knobs; and [`Style::Kernel2020`], the same files as
+//! they were posted in May 2020, before there were cache zones. What was decided, and why: `docs/targets/zoned.md`.
 
 mod knobs;
 mod pace;

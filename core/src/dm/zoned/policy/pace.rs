@@ -1,6 +1,6 @@
 //! When a write may go to a buffer.
 
-use super::{Knobs, Pool, Stock, Style};
+use super::{Knobs, Pool, Stock};
 use crate::time::{Duration, Instant};
 
 /// Slows writes to buffers down to what reclaim frees, the more the fewer are free: users meet a slope and not a wall.
@@ -119,7 +119,7 @@ fn shortage(knobs: &Knobs, stock: &Stock) -> Option<u64> {
     let Pool { free, total } = stock.buffers();
     let whole = |percent: u32| u64::from(percent) * u64::from(total);
     let free = u64::from(free.saturating_add(stock.leaving)) * 100;
-    if knobs.style == Style::Kernel || free >= whole(knobs.pace_percent) {
+    if knobs.style.is_kernel() || free >= whole(knobs.pace_percent) {
         return None;
     }
     let slope = (whole(knobs.pace_percent.saturating_sub(knobs.urgent_percent)) / 2).max(whole(1));
@@ -133,6 +133,7 @@ fn mul_div(value: u64, by: u64, of: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Style;
     use super::*;
     use std::vec::Vec;
 

@@ -32,7 +32,7 @@ pub enum Ahead {
 /// cache has no more than `stream_percent` left: until then the cache takes it faster, and reclaim has the spindle for itself.
 #[must_use]
 pub fn place_first(knobs: &Knobs, stock: &Stock, at: Block, len: u32) -> Place {
-    if knobs.style == Style::Kernel || stock.sequential.free == 0 || at.0 > longest_fill(knobs, stock, len) {
+    if knobs.style.is_kernel() || stock.sequential.free == 0 || at.0 > longest_fill(knobs, stock, len) {
         return Place::Random;
     }
     let is_direct = match stock.has_cache() {
@@ -66,7 +66,7 @@ pub fn place_ahead(knobs: &Knobs, stock: &Stock, write: &EarlyWrite) -> Ahead {
     let EarlyWrite { gap, len, held, has_waited, has_buffer } = *write;
     let fits = gap <= knobs.reorder_blocks && held.saturating_add(len) <= knobs.reorder_blocks;
     match knobs.style {
-        Style::Kernel => Ahead::Buffer,
+        Style::Kernel | Style::Kernel2020 => Ahead::Buffer,
         Style::Shingle if fits && !has_waited && knobs.reorder_ms > 0 => Ahead::Hold,
         Style::Shingle if !has_buffer && gap <= longest_fill(knobs, stock, len) => Ahead::Fill,
         Style::Shingle => Ahead::Buffer,
@@ -106,6 +106,7 @@ mod tests {
         reserve: 4,
         zone_blocks: 65_536,
         leaving: 0,
+        random_buffers: false,
     };
 
     fn with_cache(free: u32) -> Stock {
@@ -197,8 +198,10 @@ mod tests {
 
     #[test]
     fn the_kernel_never_writes_straight_to_a_sequential_zone_but_at_its_write_pointer() {
-        let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
-        assert_eq!(place_first(&knobs, &DISK, Block(0), 65_536), Place::Random);
-        assert_eq!(place_ahead(&knobs, &DISK, &early(1, 1, 0)), Ahead::Buffer);
+        for style in [Style::Kernel, Style::Kernel2020] {
+            let knobs = Knobs { style, ..Knobs::default() };
+            assert_eq!(place_first(&knobs, &DISK, Block(0), 65_536), Place::Random);
+            assert_eq!(place_ahead(&knobs, &DISK, &early(1, 1, 0)), Ahead::Buffer);
+        }
     }
 }

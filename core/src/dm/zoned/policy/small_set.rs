@@ -25,6 +25,8 @@ enum Kind {
 struct Chunk {
     data: Option<(Kind, u32)>,
     buffer: Option<u32>,
+    /// Kind of the buffer's zone.
+    buffer_kind: Option<Kind>,
     wp: u32,
     written: Instant,
     lru: u64,
@@ -102,8 +104,16 @@ impl SmallSet {
         let (cache, random, sequential) = (pool(cache), pool(random), pool(sequential - slack));
         let chunks = cache.total + random.total + sequential.total;
         Self {
+            stock: Stock {
+                cache,
+                random,
+                sequential,
+                reserve: slack,
+                zone_blocks: ZONE_BLOCKS,
+                leaving: 0,
+                random_buffers: knobs.style == Style::Kernel2020,
+            },
             knobs,
-            stock: Stock { cache, random, sequential, reserve: slack, zone_blocks: ZONE_BLOCKS, leaving: 0 },
             reserve: slack,
             leaving: Vec::new(),
             chunks: std::vec![Chunk::default(); chunks as usize],
@@ -115,8 +125,10 @@ impl SmallSet {
         }
     }
 
+    /// The kind of zone that the next buffer or first write gets.
     fn buffer_kind(&self) -> Kind {
-        if self.stock.has_cache() { Kind::Cache } else { Kind::Random }
+        let is_random = self.stock.random_buffers && self.stock.cache.free == 0;
+        if self.stock.has_cache() && !is_random { Kind::Cache } else { Kind::Random }
     }
 
     fn pool(&mut self, kind: Kind) -> &mut Pool {
@@ -160,10 +172,9 @@ impl SmallSet {
 
     /// Every zone is free, leaving, or has a chunk.
     fn check_counts(&self) {
-        let kind = self.buffer_kind();
         let used = |of: Kind| {
             let data = self.chunks.iter().filter(|chunk| chunk.data.is_some_and(|(kind, _)| kind == of)).count();
-            let buffers = self.chunks.iter().filter(|chunk| chunk.buffer.is_some() && kind == of).count();
+            let buffers = self.chunks.iter().filter(|chunk| chunk.buffer_kind == Some(of)).count();
             (data + buffers + self.leaving.iter().filter(|kind| **kind == of).count()) as u32
         };
         assert_eq!(self.stock.cache.free + used(Kind::Cache), self.stock.cache.total);
@@ -224,10 +235,12 @@ impl SmallSet {
     }
 
     fn write_buffer(&mut self, at: usize, from: u32, to: u32) -> bool {
-        if self.chunks[at].buffer.is_none() && !self.take(self.buffer_kind()) {
+        let buffer_kind = self.buffer_kind();
+        if self.chunks[at].buffer.is_none() && !self.take(buffer_kind) {
             return false;
         }
         let chunk = &mut self.chunks[at];
+        chunk.buffer_kind = chunk.buffer_kind.or(Some(buffer_kind));
         let (kind, blocks) = chunk.data.unwrap();
         chunk.buffer = Some(chunk.buffer.unwrap_or(0) | bits(from, to));
         chunk.data = Some((kind, blocks & !bits(from, to)));
@@ -240,7 +253,7 @@ impl SmallSet {
         *buffer &= !blocks;
         if *buffer == 0 {
             self.chunks[at].buffer = None;
-            self.leave(self.buffer_kind());
+            self.chunks[at].buffer_kind.take().into_iter().for_each(|kind| self.leave(kind));
         }
     }
 
@@ -265,7 +278,13 @@ impl SmallSet {
         let chunk = self.chunks[at];
         let (kind, blocks) = chunk.data.unwrap();
         let buffer = chunk.buffer.unwrap_or(0);
-        let fresh = |kind, blocks| Chunk { data: Some((kind, blocks)), buffer: None, wp: end_of(blocks), ..chunk };
+        let fresh = |kind, blocks| Chunk {
+            data: Some((kind, blocks)),
+            buffer: None,
+            buffer_kind: None,
+            wp: end_of(blocks),
+            ..chunk
+        };
         let is_plain = kind != Kind::Sequential && chunk.buffer.is_none();
         self.chunks[at] = match action {
             Action::Free => {
@@ -292,7 +311,7 @@ impl SmallSet {
             }
             Action::Fold => {
                 assert!(chunk.buffer.is_some(), "there is nothing to fold into");
-                fresh(self.buffer_kind(), blocks | buffer)
+                fresh(chunk.buffer_kind.expect("a buffer has a zone"), blocks | buffer)
             }
         };
         assert_eq!(self.chunks[at].valid(), chunk.valid(), "{action:?} loses blocks");
@@ -300,8 +319,8 @@ impl SmallSet {
         if action != Action::Append {
             self.leave(kind);
         }
-        if chunk.buffer.is_some() && action != Action::Fold {
-            self.leave(self.buffer_kind());
+        if action != Action::Fold {
+            chunk.buffer_kind.into_iter().for_each(|kind| self.leave(kind));
         }
         self.check_counts();
     }
@@ -394,7 +413,9 @@ fn with_one_zone_of_slack_a_write_never_waits_for_ever() {
 }
 #[test]
 fn the_policy_of_the_kernel_keeps_no_write_waiting_for_ever_either() {
-    (1..5).for_each(|slack| for_all_sets(Style::Kernel, slack, |_, _| ()));
+    for style in [Style::Kernel, Style::Kernel2020] {
+        (1..5).for_each(|slack| for_all_sets(style, slack, |_, _| ()));
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Stock {
     pub zone_blocks: u32,
     /// Zones of any kind that are freed but cannot be taken before the commit that freed them is durable.
     pub leaving: u32,
+    /// True if conventional zones take buffers and first writes beside a cache ([`Style::Kernel2020`](super::Style::Kernel2020)).
+    pub random_buffers: bool,
 }
 
 impl Pool {
@@ -35,10 +37,17 @@ impl Pool {
 }
 
 impl Stock {
-    /// The zones that take buffers and first writes: the cache if there is one.
+    /// The zones that take buffers and first writes: the cache if there is one, with conventional zones if these buffer, too.
     #[must_use]
     pub fn buffers(&self) -> Pool {
-        if self.has_cache() { self.cache } else { self.random }
+        match (self.has_cache(), self.random_buffers) {
+            (false, _) => self.random,
+            (true, false) => self.cache,
+            (true, true) => Pool {
+                free: self.cache.free.saturating_add(self.random.free),
+                total: self.cache.total.saturating_add(self.random.total),
+            },
+        }
     }
 
     /// Whether the set has a regular device.
@@ -73,8 +82,10 @@ mod tests {
         let (cache, random) = (Pool { free: 1, total: 4 }, Pool { free: 3, total: 4 });
         let mut stock = Stock { cache, random, ..Stock::default() };
         assert_eq!(stock.buffers(), cache);
+        assert_eq!(Stock { random_buffers: true, ..stock }.buffers(), Pool { free: 4, total: 8 });
         stock.cache = Pool::default();
         assert_eq!(stock.buffers(), random);
+        assert_eq!(Stock { random_buffers: true, ..stock }.buffers(), random);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How reclaim copies, and how long it rests.
 
-use super::{Knobs, Style, Urgency};
+use super::{Knobs, Urgency};
 use crate::time::Duration;
 
 /// How reclaim copies in its next turn.
@@ -47,7 +47,7 @@ pub fn copy_turn(knobs: &Knobs, urgency: Urgency, way: CopyWay, took: Duration) 
     // Users wait for a copy only where they and it share the devices by choice.
     let has_company = matches!(urgency, Urgency::None | Urgency::Normal);
     let rest = |duty| if has_company { rest_after(took, duty) } else { Duration::ZERO };
-    if knobs.style == Style::Kernel {
+    if knobs.style.is_kernel() {
         return CopyTurn {
             window_blocks: KERNEL_PIECE_BLOCKS * KERNEL_PIECES,
             pieces_in_flight: KERNEL_PIECES,
@@ -80,6 +80,7 @@ fn rest_after(took: Duration, duty_percent: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Style;
     use super::*;
 
     const TOOK: Duration = Duration::from_millis(300);

@@ -1,6 +1,6 @@
 //! How much reclaim is needed.
 
-use super::{Knobs, Pool, Stock, Style};
+use super::{Knobs, Stock, Style};
 use crate::time::Duration;
 
 named_enum! {
@@ -42,8 +42,9 @@ pub fn urgency(knobs: &Knobs, stock: &Stock, idle_for: Duration, was: Urgency) -
     }
     let is_idle = idle_for >= knobs.idle_time();
     match knobs.style {
-        Style::Kernel if is_idle => Urgency::Idle,
-        Style::Kernel => kernel_level(buffers),
+        Style::Kernel | Style::Kernel2020 if is_idle => Urgency::Idle,
+        Style::Kernel if buffers.free <= 1 => kernel_level(0),
+        Style::Kernel | Style::Kernel2020 => kernel_level(buffers.free_percent()),
         Style::Shingle => match level(knobs, stock, was) {
             Urgency::None | Urgency::Normal if is_idle => Urgency::Idle,
             level => level,
@@ -67,9 +68,9 @@ fn level(knobs: &Knobs, stock: &Stock, was: Urgency) -> Urgency {
     }
 }
 
-/// As `drivers/md/dm-zoned-reclaim.c:dmz_should_reclaim` decides, whose thresholds do not depend on what was before.
-fn kernel_level(buffers: Pool) -> Urgency {
-    let percent = if buffers.free <= 1 { 0 } else { buffers.free_percent() };
+/// As `drivers/md/dm-zoned-reclaim.c:dmz_should_reclaim` decides for this percentage of free buffers, whose thresholds do not depend
+/// on what was before. That one free zone counts as none came after 2020.
+fn kernel_level(percent: u32) -> Urgency {
     match percent {
         0..KERNEL_BUSY => Urgency::Urgent,
         KERNEL_BUSY..=KERNEL_LOW => Urgency::Normal,
@@ -79,6 +80,7 @@ fn kernel_level(buffers: Pool) -> Urgency {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Pool;
     use super::*;
 
     const BUSY: Duration = Duration::ZERO;
@@ -157,5 +159,19 @@ mod tests {
         let idle = Duration::from_millis(10_000);
         assert_eq!(urgency(&knobs, &of(99, 100), idle, Urgency::None), Urgency::Idle);
         assert_eq!(urgency(&knobs, &of(99, 100), Duration(idle.0 - 1), Urgency::None), Urgency::None);
+    }
+
+    #[test]
+    fn the_kernel_of_2020_counts_conventional_zones_beside_a_cache_and_the_last_zone_as_one() {
+        let knobs = Knobs { style: Style::Kernel2020, ..Knobs::default() };
+        let pool = |free, total| Pool { free, total };
+        let set = |cache, random| Stock { cache, random, random_buffers: true, ..of(0, 0) };
+        let busy = |stock: &Stock| urgency(&knobs, stock, BUSY, Urgency::Normal);
+        assert_eq!(busy(&set(pool(0, 69), pool(31, 31))), Urgency::None, "the cache is used up, a third is free");
+        assert_eq!(busy(&set(pool(0, 70), pool(30, 30))), Urgency::Normal);
+        assert_eq!(busy(&set(pool(14, 70), pool(0, 30))), Urgency::Urgent);
+        assert_eq!(busy(&set(pool(1, 1), pool(0, 1))), Urgency::None, "one of two is half");
+        let idle = Duration::from_millis(10_000);
+        assert_eq!(urgency(&knobs, &set(pool(70, 70), pool(29, 30)), idle, Urgency::None), Urgency::Idle);
     }
 }

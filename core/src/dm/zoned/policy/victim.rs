@@ -76,8 +76,8 @@ pub fn choose(
 ) -> Option<(ChunkNo, Action)> {
     let may_interrupt = |chunk: &Candidate| urgency == Urgency::Emergency && !chunk.is_empty();
     let candidates = &mut candidates.filter(|chunk| !chunk.is_open || may_interrupt(chunk));
-    if knobs.style == Style::Kernel {
-        return choose_as_kernel(stock, urgency, candidates);
+    if knobs.style.is_kernel() {
+        return choose_as_kernel(knobs.style, stock, urgency, candidates);
     }
     let mut best: Option<Bid> = None;
     for candidate in candidates {
@@ -232,6 +232,7 @@ impl Candidate {
 /// As `drivers/md/dm-zoned-metadata.c:dmz_get_zone_for_reclaim` and `dm-zoned-reclaim.c:dmz_do_reclaim` choose. Where the
 /// kernel finds nothing it leaves users waiting; here what is left is tried in an emergency.
 fn choose_as_kernel(
+    style: Style,
     stock: &Stock,
     urgency: Urgency,
     candidates: &mut dyn Iterator<Item = Candidate>,
@@ -241,8 +242,12 @@ fn choose_as_kernel(
         let kind = if one.is_open { &mut open } else { &mut closed };
         kind.note(stock, one);
     }
-    let victim = closed.victim(stock, urgency).or_else(|| open.victim(stock, urgency))?;
-    Some((victim.chunk, kernel_action(stock, &victim)?))
+    let victim = |oldest: &Oldest| match style {
+        Style::Kernel2020 => oldest.victim_of_2020(stock, urgency),
+        _ => oldest.victim(stock, urgency),
+    };
+    let victim = victim(&closed).or_else(|| victim(&open))?;
+    Some((victim.chunk, kernel_action(style, stock, &victim)?))
 }
 
 /// The chunks that come into question for the kernel.
@@ -286,15 +291,29 @@ impl Oldest {
             _ => self.data.or(self.heaviest),
         }
     }
+
+    /// The random zone used longest ago, whether it holds data or buffers, and on whatever device: neither the class of a zone nor
+    /// the weight of its data zone counted in 2020.
+    fn victim_of_2020(&self, stock: &Stock, urgency: Urgency) -> Option<Candidate> {
+        let all = [self.data, self.settled, self.buffered];
+        let oldest = all.into_iter().flatten().min_by_key(|one| one.lru);
+        match urgency {
+            Urgency::None => None,
+            _ if stock.reserve == 0 => self.buffered.or(oldest),
+            _ => oldest,
+        }
+    }
 }
 
-/// As `drivers/md/dm-zoned-reclaim.c:dmz_do_reclaim` and `dm-zoned-metadata.c:dmz_alloc_zone` do.
-fn kernel_action(stock: &Stock, victim: &Candidate) -> Option<Action> {
+/// As `drivers/md/dm-zoned-reclaim.c:dmz_do_reclaim` and `dm-zoned-metadata.c:dmz_alloc_zone` do. In 2020 a copy went to sequential
+/// zones only.
+fn kernel_action(style: Style, stock: &Stock, victim: &Candidate) -> Option<Action> {
     match victim {
         Candidate { has_buffer: true, .. } if victim.can_append() => Some(Action::Append),
         Candidate { has_buffer: true, .. } => Some(Action::Fold),
         Candidate { data_blocks: 0, .. } => Some(Action::Free),
         _ if stock.for_reclaim() > 0 => Some(Action::Move),
+        _ if style == Style::Kernel2020 => None,
         _ => (victim.dzone_is_cache && stock.random.free > 0).then_some(Action::Settle),
     }
 }
@@ -317,6 +336,7 @@ mod tests {
         reserve: 4,
         zone_blocks: Z,
         leaving: 0,
+        random_buffers: false,
     };
     /// The same when there is no zone left but `n` of the reserve.
     const fn full(n: u32) -> Stock {
@@ -576,6 +596,41 @@ mod tests {
         let chunks: Vec<_> = [used(3, buffered(1, 8)), used(2, buffered(2, 9)), used(1, random(3))].into();
         assert_eq!(kernel(&full(0), Urgency::Normal, &chunks), Some((2, Action::Fold)));
         assert_eq!(kernel(&full(0), Urgency::Normal, &chunks[2..]), None);
+    }
+
+    fn kernel_2020(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
+        let knobs = Knobs { style: Style::Kernel2020, ..Knobs::default() };
+        let answer = choose(&knobs, stock, urgency, &mut candidates.iter().copied());
+        answer.map(|(chunk, action)| (chunk.0, action))
+    }
+
+    #[test]
+    fn the_kernel_of_2020_takes_the_random_zone_used_longest_ago_of_any_kind() {
+        let set = Stock { random_buffers: true, ..SET };
+        let used = |lru, candidate| Candidate { lru, ..candidate };
+        let chunks = [used(3, cached(1)), used(2, random(2)), used(1, buffered(3, 9))];
+        assert_eq!(kernel_2020(&set, Urgency::Normal, &chunks), Some((3, Action::Fold)));
+        assert_eq!(
+            kernel_2020(&set, Urgency::Normal, &chunks[..2]),
+            Some((2, Action::Move)),
+            "a conventional zone, and not idle"
+        );
+        assert_eq!(kernel_2020(&set, Urgency::None, &chunks), None);
+        let lighter = used(0, buffered(4, 40_000));
+        assert_eq!(kernel_2020(&set, Urgency::Normal, &[chunks[2], lighter]), Some((4, Action::Fold)));
+        assert_eq!(
+            kernel(&SET, Urgency::Normal, &[chunks[2], lighter]),
+            Some((3, Action::Fold)),
+            "today the heavier one"
+        );
+    }
+
+    #[test]
+    fn the_kernel_of_2020_copies_to_sequential_zones_only() {
+        let set = Stock { cache: SET.cache, random_buffers: true, random: DISK.random, ..full(0) };
+        assert_eq!(kernel_2020(&set, Urgency::Emergency, &[cached(1)]), None);
+        assert_eq!(kernel(&set, Urgency::Emergency, &[cached(1)]), Some((1, Action::Settle)));
+        assert_eq!(kernel_2020(&set, Urgency::Emergency, &[cached(1), buffered(2, 9)]), Some((2, Action::Fold)));
     }
 
     #[test]
