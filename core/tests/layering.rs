@@ -20,7 +20,7 @@ const CORE: &Layers = &[
     ("prelude", &[]),
     ("uuid", &[]),
     ("zone", &["sector"]),
-    ("block", &["sector", "time", "zone"]),
+    ("block", &["guards", "sector", "time", "zone"]),
     ("scheduler", &["block", "guards", "sector", "time"]),
     ("plug", &["block", "sector", "time", "zone"]),
     ("device", &["block", "random", "sector", "time", "zone"]),

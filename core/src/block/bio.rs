@@ -28,6 +28,8 @@ pub(super) enum Owner {
     Scheduled(DeviceId),
     /// A split, which counts its pieces.
     Split,
+    /// The stack, which makes a write and a flush of a FUA write.
+    EmulatedFua,
     /// The submitter.
     Port(PortId),
 }

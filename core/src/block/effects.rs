@@ -8,6 +8,7 @@ use slab::Slab;
 use super::bio::{ArrivalDelay, Bio, Frame, Owner, StackMark};
 use super::event::Event;
 use super::failures::Failures;
+use super::fua::FuaWrites;
 use super::id::{DeviceId, PortId};
 use super::observer::{Observer, Span};
 use super::op::Op;
@@ -150,6 +151,8 @@ pub(super) struct Effects {
     pub failures: Failures,
     /// Bios that traces have numbered. It is not begun anew with a trace: bios keep their numbers.
     numbered: u32,
+    /// FUA writes whose data is written, and that wait for the flush.
+    pub fua_writes: FuaWrites,
     splits: Slab<Split>,
     timers: BinaryHeap<Reverse<Timer>>,
     timers_set: u64,
@@ -172,6 +175,7 @@ impl Effects {
             trace: None,
             failures: Failures::default(),
             numbered: 0,
+            fua_writes: FuaWrites::default(),
             splits: Slab::with_capacity(64),
             timers: BinaryHeap::with_capacity(64),
             timers_set: 0,

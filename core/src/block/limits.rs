@@ -24,8 +24,10 @@ pub struct Limits {
     pub max_write_zeroes: Option<u32>,
     /// Longest `Discard`; `None`: the device does not do it.
     pub max_discard: Option<u32>,
-    /// Whether completed writes can be lost until a flush. The device then also honours FUA and PREFLUSH.
+    /// Whether completed writes can be lost until a flush. The device then also honours PREFLUSH, and FUA if it has `fua`.
     pub write_cache: bool,
+    /// True if no device below lacks FUA. For a device that lacks it the stack makes a write and a flush of a FUA write.
+    pub fua: bool,
     /// Whether the medium turns.
     pub rotational: bool,
     /// Whether writes are refused.
@@ -64,6 +66,7 @@ impl Limits {
             max_write_zeroes: None,
             max_discard: None,
             write_cache: false,
+            fua: true,
             rotational: false,
             read_only: false,
             zoned: None,
@@ -184,6 +187,7 @@ impl Limits {
             max_write_zeroes: both(self.max_write_zeroes, below.max_write_zeroes),
             max_discard: both(self.max_discard, below.max_discard),
             write_cache: self.write_cache || below.write_cache,
+            fua: self.fua && below.fua,
             rotational: self.rotational || below.rotational,
             read_only: self.read_only || below.read_only,
             zoned: match (&self.zoned, &below.zoned) {
@@ -344,13 +348,14 @@ mod tests {
             max_sectors: Some(32),
             max_segments: Some(7),
             write_cache: true,
+            fua: false,
             read_only: true,
             ..Limits::new(1 << 20)
         };
         let stacked = above.stack(&below).unwrap();
         assert_eq!((stacked.capacity, stacked.logical_block_bytes), (100, 4096));
         assert_eq!((stacked.max_sectors, stacked.max_segments, stacked.max_discard), (Some(32), Some(7), None));
-        assert!(stacked.write_cache && stacked.read_only && !stacked.rotational);
+        assert!(stacked.write_cache && !stacked.fua && stacked.read_only && !stacked.rotational);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod event;
 mod extent;
 mod failures;
 mod figure;
+mod fua;
 mod health;
 mod id;
 mod limits;
@@ -50,6 +51,8 @@ pub use event::Event;
 pub use extent::Extent;
 pub use failures::Failure;
 pub use figure::Figure;
+#[cfg(feature = "sabotage")]
+pub use fua::Sabotage;
 pub use health::DeviceHealth;
 pub use id::{DeviceId, PortId};
 pub(crate) use limits::least;

@@ -10,6 +10,7 @@ use super::bio::{Bio, FRAMES};
 use super::check::FastCheck;
 use super::device::{BlockDevice, Cx};
 use super::effects::PassState;
+use super::fua::emulates_fua;
 use super::id::DeviceId;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
@@ -43,6 +44,7 @@ impl Stack {
             dispatch: Dispatch::Call,
             suspended: false,
             is_scheduled: false,
+            emulates_fua: false,
             fast_check,
             meter,
             limits,
@@ -256,7 +258,7 @@ impl Stack {
         if self.reaches(device.below(), id) {
             return Err(StackError::Loop(id));
         }
-        fits(deepest + 1)
+        fits(deepest + own_frames(device))
     }
 
     /// Whether a bio sent to one of `from` could come to `id`.
@@ -288,9 +290,10 @@ impl Stack {
         loop {
             let mut changed = false;
             for place in 0..self.slots.len() {
-                let below = self.slots[place].device.below();
-                let deepest = below.iter().map(|id| self.slots[id.0 as usize].depth).max().unwrap_or(0);
-                changed |= core::mem::replace(&mut self.slots[place].depth, deepest + 1) != deepest + 1;
+                let device = self.slots[place].device.as_ref();
+                let deepest = device.below().iter().map(|id| self.slots[id.0 as usize].depth).max().unwrap_or(0);
+                let depth = deepest + own_frames(device);
+                changed |= core::mem::replace(&mut self.slots[place].depth, depth) != depth;
             }
             if !changed {
                 return;
@@ -301,6 +304,7 @@ impl Stack {
     fn adopt_limits(&mut self, device: DeviceId) {
         let slot = &mut self.slots[device.0 as usize];
         slot.limits = slot.device.limits().clone();
+        slot.emulates_fua = emulates_fua(slot.device.as_ref());
         slot.fast_check = FastCheck::new(&slot.limits);
         slot.find_way(self.effects.is_traced());
         let zone_sectors = slot.limits.zoned.as_ref().map_or(1, |zoned| zoned.zone_sectors);
@@ -308,7 +312,12 @@ impl Stack {
     }
 }
 
-/// Each layer may push one frame; the submitter and one split need one each.
+/// Frames that a bio needs for `device` itself.
+fn own_frames(device: &dyn BlockDevice) -> usize {
+    1 + usize::from(emulates_fua(device))
+}
+
+/// Each layer may push one frame, and so may the emulation of FUA; the submitter and one split need one each.
 fn fits(depth: usize) -> Result<usize, StackError> {
     if depth + 2 > FRAMES { Err(StackError::TooDeep) } else { Ok(depth) }
 }

@@ -134,6 +134,8 @@ pub enum Reason {
     },
     /// Something below failed that was asked for its sake.
     Below(Arc<Why>),
+    /// The data of a FUA write is written, and the flush that makes it durable failed.
+    FuaFlush(Arc<Why>),
     /// The machine that this runs on refused something, which the text names.
     Host(Status, Arc<str>),
     /// Nobody has said why: a defect of the device that completed it.
@@ -172,6 +174,7 @@ impl From<&Reason> for Status {
             | Reason::NoPath
             | Reason::Uncertain
             | Reason::CacheLost
+            | Reason::FuaFlush(_)
             | Reason::ZonesUnknown(_)
             | Reason::BadSector(_)
             | Reason::Failing(_)
@@ -229,7 +232,9 @@ impl Reason {
     pub fn is_like(&self, other: &Reason) -> bool {
         match (self, other) {
             (Reason::Zone(a), Reason::Zone(b)) => a.error == b.error,
-            (Reason::Below(a), Reason::Below(b)) => a.reason.is_like(&b.reason),
+            (Reason::Below(a), Reason::Below(b)) | (Reason::FuaFlush(a), Reason::FuaFlush(b)) => {
+                a.reason.is_like(&b.reason)
+            }
             _ => core::mem::discriminant(self) == core::mem::discriminant(other),
         }
     }
@@ -294,6 +299,10 @@ impl Reason {
                 write!(f, "zone {zone}, which holds chunk {chunk}, takes no writes any more")
             }
             Reason::Below(why) => why.write(f, name),
+            Reason::FuaFlush(why) => {
+                f.write_str("the data is written, and the flush that makes it durable failed: ")?;
+                why.write(f, name)
+            }
             Reason::Host(_, text) => f.write_str(text),
             Reason::Unexplained(status) => write!(f, "{status}, without a reason"),
         }
@@ -336,7 +345,7 @@ impl Why {
     #[must_use]
     pub fn is_explained(&self) -> bool {
         match &self.reason {
-            Reason::Below(why) => why.is_explained(),
+            Reason::Below(why) | Reason::FuaFlush(why) => why.is_explained(),
             reason => !matches!(reason, Reason::Unexplained(_)),
         }
     }

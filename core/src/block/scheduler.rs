@@ -13,6 +13,7 @@ use core::any::Any;
 
 use super::bio::{Bio, Owner};
 use super::effects::{Effects, Hop};
+use super::fua::strip_fua;
 use super::id::DeviceId;
 use super::op::Op;
 use super::stack::Stack;
@@ -149,7 +150,10 @@ impl Stack {
         }
     }
 
-    fn issue_between_turns(&mut self, device: DeviceId, bio: Box<Bio>) {
+    fn issue_between_turns(&mut self, device: DeviceId, mut bio: Box<Bio>) {
+        if self.slots[device.0 as usize].emulates_fua {
+            bio = strip_fua(bio);
+        }
         self.call_between_turns(device, |device, cx| {
             cx.meter.arrive(&bio);
             device.submit(bio, cx);

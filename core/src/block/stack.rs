@@ -10,6 +10,7 @@ use super::device::{BlockDevice, Cx, MessageError, Route, Survival};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::failures::Failure;
+use super::fua::strip_fua;
 use super::health::DeviceHealth;
 use super::id::{DeviceId, PortId};
 use super::limits::Limits;
@@ -29,6 +30,8 @@ pub(super) enum Dispatch {
     Call,
     /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
     Route(Route),
+    /// The device is called, but with a write in the place of a FUA write.
+    EmulateFua,
     /// The device is suspended or has an I/O scheduler, or the stack is traced.
     Watch,
 }
@@ -41,6 +44,8 @@ pub(super) struct Slot {
     pub suspended: bool,
     /// True if the device has an I/O scheduler.
     pub is_scheduled: bool,
+    /// True if the device has a volatile write cache and no FUA.
+    pub emulates_fua: bool,
     pub fast_check: FastCheck,
     pub meter: Meter,
     pub limits: Limits,
@@ -240,6 +245,10 @@ impl Stack {
             let slot = &mut self.slots[to.0 as usize];
             let place = match &slot.dispatch {
                 Dispatch::Route(route) if bio.is_plain() => route.place(&bio),
+                Dispatch::EmulateFua => {
+                    bio = strip_fua(bio);
+                    None
+                }
                 Dispatch::Watch => return self.dispatch_watched(to, bio),
                 Dispatch::Call | Dispatch::Route(_) => None,
             };
@@ -259,8 +268,7 @@ impl Stack {
         let slot = &mut self.slots[to.0 as usize];
         if slot.is_scheduled && Effects::was_dispatched(&bio, to) {
             // It was let in before: a suspended device is drained of it.
-            self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
-            return self.hand_over(to, bio);
+            return self.issue(to, bio);
         }
         if slot.suspended {
             // As `drivers/md/dm.c:dm_submit_bio`: who does not want to wait hears so.
@@ -275,12 +283,20 @@ impl Stack {
                 None => return,
             }
         }
+        self.issue(to, bio);
+    }
+
+    /// A bio that a device which is watched takes now.
+    fn issue(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
+        if self.slots[to.0 as usize].emulates_fua {
+            bio = strip_fua(bio);
+        }
         self.hand_over(to, bio);
     }
 
     #[inline]
-    fn hand_over(&mut self, to: DeviceId, bio: Box<Bio>) {
+    pub(super) fn hand_over(&mut self, to: DeviceId, bio: Box<Bio>) {
         self.call_for_hop(to, |device, cx| {
             cx.meter.arrive(&bio);
             device.submit(bio, cx);
@@ -288,6 +304,9 @@ impl Stack {
     }
 
     fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
+        if bio.top().owner == Owner::EmulatedFua {
+            return self.advance_fua(from, bio, status);
+        }
         self.effects.trace(Action::Complete, from, &bio, status);
         let Frame { owner, word, .. } = bio.pop();
         if let Owner::Device(above) = owner {
@@ -505,6 +524,7 @@ impl Stack {
             door.pushed_back.iter().chain(&slot.deferred).for_each(|bio| visit(id, bio));
             door.dispatcher.held(&mut |bio| visit(id, bio));
         }
+        self.effects.fua_writes.held(visit);
         self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
     }
 }
@@ -514,6 +534,7 @@ impl Slot {
     pub fn find_way(&mut self, traced: bool) {
         self.dispatch = match self.device.route() {
             _ if self.suspended || self.is_scheduled || traced => Dispatch::Watch,
+            _ if self.emulates_fua => Dispatch::EmulateFua,
             Some(route) => Dispatch::Route(route),
             None => Dispatch::Call,
         };

@@ -8,6 +8,7 @@ mod rig;
 mod block;
 mod doors;
 mod dropped_bio;
+mod emulated_fua;
 mod life_of_a_write;
 mod null_device;
 mod reasons;

@@ -67,6 +67,7 @@ fn variant(reason: &Reason) -> u32 {
         Reason::Uncertain => 39,
         Reason::CacheLost => 40,
         Reason::WrongChecksum { .. } => 41,
+        Reason::FuaFlush(_) => 42,
     }
 }
 
@@ -152,6 +153,11 @@ fn every_reason_has_its_text_and_its_status() {
             "zone 9, which holds chunk 7, takes no writes any more",
         ),
         (Reason::Below(why(Reason::Medium)), S::Medium, "device 3: WRITE 64+8: the medium failed"),
+        (
+            Reason::FuaFlush(why(Reason::NotSupported)),
+            S::Io,
+            "the data is written, and the flush that makes it durable failed: device 3: WRITE 64+8: the device does not do this operation",
+        ),
         (Reason::Host(S::NoSpace, "full".into()), S::NoSpace, "full"),
         (Reason::Unexplained(S::Io), S::Io, "I/O error, without a reason"),
     ];
@@ -159,7 +165,7 @@ fn every_reason_has_its_text_and_its_status() {
         assert_eq!((Status::from(reason), reason.to_string().as_str()), (*status, *text), "{reason:?}");
     }
     let told: BTreeSet<u32> = cases.iter().map(|(reason, ..)| variant(reason)).collect();
-    assert!(told.into_iter().eq(0..42), "a reason has no line in the table");
+    assert!(told.into_iter().eq(0..43), "a reason has no line in the table");
 }
 
 #[test]

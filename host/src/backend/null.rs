@@ -64,6 +64,7 @@ impl NullSpec {
         spec.config.completion =
             fields.duration("completion").map_or(Duration::ZERO, |t| Duration(t.value.as_nanos() as u64));
         spec.config.write_cache = flag(fields, "write-cache");
+        spec.config.without_fua = fields.flag("fua").is_some_and(|at| !at.value);
         spec.config.rotational = flag(fields, "rotational");
         spec.config.read_only = flag(fields, "read-only");
         spec.config.write_zeroes = flag(fields, "write-zeroes");

@@ -66,6 +66,8 @@ pub struct CrashConfig {
     pub max_write_zeroes: Option<u32>,
     /// Whether acknowledged writes are volatile.
     pub write_cache: bool,
+    /// True if the disk honours FUA; without, the stack above makes a write and a flush of a FUA write.
+    pub fua: bool,
     /// Whether a write with FUA to a conventional zone, or to a disk without zones, makes its own blocks durable and no others; or
     /// all of the zone.
     pub fua_alone: bool,
@@ -107,6 +109,7 @@ impl CrashConfig {
             max_append: Some(geometry.zone_sectors()),
             max_write_zeroes: Some(geometry.zone_sectors()),
             write_cache: true,
+            fua: true,
             fua_alone: false,
             rotational: false,
             fastest: Duration::from_micros(20),
@@ -115,6 +118,10 @@ impl CrashConfig {
             unwritten: 0,
             regular: None,
         }
+    }
+
+    fn honours_fua(&self, bio: &Bio) -> bool {
+        self.fua && bio.flags.has(Flags::FUA)
     }
 
     fn limits(&self) -> Limits {
@@ -126,6 +133,7 @@ impl CrashConfig {
             max_segments: self.max_segments,
             max_write_zeroes: self.max_write_zeroes,
             write_cache: self.write_cache,
+            fua: self.fua,
             rotational: self.rotational,
             zoned: self.regular.is_none().then(|| ZonedLimits {
                 max_open: self.resources.max_open(),
@@ -292,7 +300,8 @@ impl CrashDisk {
             }
             let is_done = platter.carry_out(&command.bio, most, &self.plan.bad).is_ok();
             if is_done
-                && (command.bio.flags.has(Flags::FUA) && choices.chance("durable", 1, 2) || !self.config.write_cache)
+                && (self.config.honours_fua(&command.bio) && choices.chance("durable", 1, 2)
+                    || !self.config.write_cache)
             {
                 platter.commit_of(&command.bio);
             }
@@ -559,7 +568,7 @@ impl CrashDisk {
         let done = self.perform(bio, after, now);
         if bio.op == Op::Write && done.is_ok() {
             self.platter.damage(bio, fault, &mut self.choices);
-            if !self.config.write_cache || bio.flags.has(Flags::FUA) {
+            if !self.config.write_cache || self.config.honours_fua(bio) {
                 self.platter.commit_of(bio);
             }
         }
@@ -586,7 +595,7 @@ impl CrashDisk {
         {
             self.conduct.misplaced(zone, bio, now);
         }
-        let durable = !self.config.write_cache || outcome.is_ok() && bio.flags.has(Flags::FUA);
+        let durable = !self.config.write_cache || outcome.is_ok() && self.config.honours_fua(bio);
         if durable {
             self.platter.commit_of(bio);
         }

@@ -30,6 +30,7 @@ impl CrashConfig {
             max_append: choices.pin("max-append", None, self.max_append),
             max_write_zeroes: choices.pin("max-write-zeroes", None, self.max_write_zeroes),
             write_cache: choices.pin("write-cache", true, self.write_cache),
+            fua: choices.pin("fua", true, self.fua),
             fua_alone: choices.pin("fua-alone", false, self.fua_alone),
             rotational: choices.pin("rotational", false, self.rotational),
             fastest: choices.pin("fastest-ns", Duration(1_000), self.fastest),

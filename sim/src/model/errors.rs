@@ -97,7 +97,8 @@ impl Model {
         // the next one changes: these have no zone.
         let in_parts = matches!(request.op, Op::ZoneReset | Op::ZoneFinish)
             && zones().any(|zone| self.zones[zone.index()].is_wide());
-        let in_steps = in_parts || !request.atomic || request.flags.has(Flags::PREFLUSH);
+        let has_flush = request.flags.has(Flags::PREFLUSH) || self.emulated_fua && request.flags.has(Flags::FUA);
+        let in_steps = in_parts || !request.atomic || has_flush;
         if !request.op.is_write() || faulted && in_steps {
             return faulted || failed();
         }

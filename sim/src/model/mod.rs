@@ -91,6 +91,8 @@ pub struct Model {
     recovering: bool,
     /// See [`Model::of_files`].
     files: bool,
+    /// See [`Model::of_emulated_fua`].
+    emulated_fua: bool,
     /// The last loss of the cache while the host went on.
     outage: Option<Outage>,
 }
@@ -106,6 +108,11 @@ impl Model {
     /// disks keep a prefix of what was written; and many requests end in one moment, which hosts look at in any order.
     pub fn of_files(&mut self, files: bool) {
         self.files = files;
+    }
+
+    /// Whether a write and a flush are made of a FUA write to one of the disks. Then it also fails if the flush does.
+    pub fn of_emulated_fua(&mut self, emulated: bool) {
+        self.emulated_fua = emulated;
     }
 
     /// Whether pointers can be compared. After a loss of power nothing is in flight, so they can, whoever keeps the order.

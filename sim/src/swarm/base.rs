@@ -183,6 +183,11 @@ pub(super) fn weighted<T: Copy>(rng: &mut Rng, of: &[T], weights: &[u64]) -> T {
     drawn.map_or(of[0], |(one, _)| *one)
 }
 
+/// True if a disk honours FUA. Drawn apart from all else, so that a seed draws what it drew before disks could lack it.
+pub(super) fn draw_fua(seed: u64, disk: u64) -> bool {
+    Rng::new(seed ^ 0xf0a0_f0a0_f0a0_f0a0 ^ disk << 32).fork().chance(2, 3)
+}
+
 /// A swarm is diverse: each run leaves something out, but never the first.
 pub(super) fn leave_out<const N: usize>(mut weights: [u64; N], rng: &mut Rng) -> [u64; N] {
     for weight in &mut weights[1..] {

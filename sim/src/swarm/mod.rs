@@ -148,6 +148,7 @@ impl<'a> Run<'a> {
         let disk = &scenario.disk;
         let limited = disk.resources.max_open().is_some() || disk.resources.max_active().is_some();
         let mut model = Model::new(&scenario.layouts.shapes, scenario.habits.trust, limited);
+        model.of_emulated_fua(scenario.layouts.disks.iter().any(|disk| disk.write_cache && !disk.fua));
         model.of_files(options.disk.is_some_and(OtherDisk::is_of_files));
         let unordered = scenario.switches.iter().chain([&scenario.plug.policy]).any(|p| *p == WritePolicy::None);
         let emulated = scenario.plug.append == Append::Emulated || disk.max_append.is_none();
@@ -282,6 +283,8 @@ impl<'a> Run<'a> {
     fn build(&mut self, media: Option<Media>) -> Result<(World, Doors), Violation> {
         let broken = |what: String| Violation::at_rest(Rule::Accepted, what);
         let mut stack = Stack::new();
+        #[cfg(feature = "sabotage")]
+        stack.sabotage(self.options.sabotage_fua);
         stack.set_trace(Some(TRACE));
         let mut media = media.into_iter().flatten();
         let (mut disks, mut plugs, mut tops) = (Vec::new(), Vec::new(), Vec::new());

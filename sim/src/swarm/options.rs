@@ -7,6 +7,8 @@ use super::tables::Meddle;
 use crate::choices::Choices;
 use crate::disk::OtherDisk;
 use crate::profile::Profile;
+#[cfg(feature = "sabotage")]
+use shingle_core::block;
 use shingle_core::block::{BlockDevice, DeviceId, Limits, Stack};
 #[cfg(feature = "sabotage")]
 use shingle_core::dm::stl;
@@ -83,6 +85,9 @@ pub struct SwarmOptions {
     /// Guards of the scheduler that are taken away.
     #[cfg(feature = "sabotage")]
     pub sabotage_scheduler: scheduler::Sabotage,
+    /// Guards of emulated FUA that are taken away.
+    #[cfg(feature = "sabotage")]
+    pub sabotage_fua: block::Sabotage,
     /// Somebody who interferes with swaps.
     pub meddle: Option<Meddle>,
     /// Hosts go on until so many tables were swapped, however many requests that takes.

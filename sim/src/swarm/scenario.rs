@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::base::{between, draw_trigger, leave_out, some};
+use super::base::{between, draw_fua, draw_trigger, leave_out, some};
 use super::host::Habits;
 use super::layout::{Layouts, draw_regular};
 use super::paths::PathsPlan;
@@ -151,7 +151,7 @@ impl Scenario {
         // Neighbouring seeds have nothing in common.
         let mut rng = Rng::new(seed ^ 0x5eed_5eed_5eed_5eed).fork();
         let rng = &mut rng;
-        let mut disk = draw_disk(profile, rng);
+        let mut disk = CrashConfig { fua: draw_fua(seed, 0), ..draw_disk(profile, rng) };
         if profile == Profile::Mapper {
             disk.geometry = without_runt(&disk.geometry);
         }
@@ -412,13 +412,20 @@ fn draw_faults(geometry: &ZoneGeometry, rng: &mut Rng) -> FaultPlan {
     plan
 }
 
+fn words_of_cache(disk: &CrashConfig) -> &'static str {
+    match (disk.write_cache, disk.fua) {
+        (true, true) => "cache",
+        (true, false) => "cache without FUA",
+        (false, _) => "no cache",
+    }
+}
+
 shingle_core::impl_display!(Scenario, |self, f| {
     let Self { disk, plug, above, hosts, .. } = self;
     let (zones, sectors) = (disk.geometry.zones(), disk.geometry.zone_sectors());
     let (capacity, all) = (disk.geometry.zone_capacity(), disk.geometry.capacity());
     let CrashConfig { block_bytes, max_sectors, max_segments, max_append, resources, .. } = disk;
-    let (cache, open, active) =
-        (if disk.write_cache { "cache" } else { "no cache" }, resources.max_open(), resources.max_active());
+    let (cache, open, active) = (words_of_cache(disk), resources.max_open(), resources.max_active());
     let switches: String = self.switches.iter().map(|policy| format!("->{policy}")).collect();
     write!(f, "{zones} zones of {capacity}/{sectors} sectors ({} conventional, ", disk.geometry.conventional())?;
     write!(f, "{all} in all), {block_bytes}-byte blocks, {cache}, open {open:?} active {active:?}, ")?;

@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::harness::{Mutation, Rules, first};
-use shingle_core::block::{Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Stack, Status};
+use shingle_core::block::{
+    self, Bio, BlockDevice, Cx, DeviceId, Event, Flags, Limits, Op, Payload, Reason, Stack, Status,
+};
 use shingle_core::plug::{PlugOptions, WritePolicy, ZonePlug};
 use shingle_core::time::Duration;
 use shingle_sim::model::Rule;
@@ -111,6 +113,13 @@ impl Tamper for NoFua {
 #[test]
 fn fua_that_is_ignored_is_found_after_a_loss_of_power() {
     is_found("plug-no-fua", &below(|id, limits| Tampered::boxed(id, limits, NoFua)), &[Rule::Durability], 2);
+}
+
+#[test]
+fn a_fua_write_acknowledged_before_its_flush_is_found() {
+    let unflushed = block::Sabotage { fua_unflushed: true };
+    let planted = SwarmOptions { profile: Profile::All, sabotage_fua: unflushed, ..SwarmOptions::default() };
+    is_found("plug-fua-unflushed", &planted, &[Rule::Durability], 1);
 }
 
 /// A disk whose every 50th read has a wrong word.

@@ -31,6 +31,8 @@ pub struct NullConfig {
     pub completion: Duration,
     /// Whether it tells that it has a volatile write cache.
     pub write_cache: bool,
+    /// True if it has a write cache and no FUA: the stack then makes a write and a flush of a FUA write (`fua=0` of `null_blk`).
+    pub without_fua: bool,
     /// Whether it tells that it turns.
     pub rotational: bool,
     /// Whether it refuses writes.
@@ -97,6 +99,7 @@ impl NullConfig {
             max_write_zeroes: self.write_zeroes.then_some(u32::MAX),
             max_discard: self.discard.then_some(u32::MAX),
             write_cache: self.write_cache,
+            fua: !self.without_fua,
             rotational: self.rotational,
             read_only: self.read_only,
             ..Limits::new(self.capacity)

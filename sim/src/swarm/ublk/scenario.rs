@@ -1,6 +1,6 @@
 //! What one seed draws: the device, who uses it and how, and when its server is killed.
 
-use super::super::base::{between, leave_out, some};
+use super::super::base::{between, draw_fua, leave_out, some};
 use super::super::{Profile, volumes};
 use crate::choices::{Choice, Choices};
 use crate::disk::CrashConfig;
@@ -85,7 +85,7 @@ impl Scenario {
         let mut rng = Rng::new(seed ^ 0x0b1c_0b1c_0b1c_0b1c).fork();
         let rng = &mut rng;
         let backing = match rng.below(8) {
-            0..4 => Backing::Zoned(draw_zoned(rng)),
+            0..4 => Backing::Zoned(CrashConfig { fua: draw_fua(seed, 0), ..draw_zoned(rng) }),
             4..7 => Backing::Forgetful(draw_regular(rng)),
             _ => Backing::DmZoned(rng.below(1 << 40)),
         };
@@ -225,7 +225,7 @@ shingle_core::impl_display!(Scenario, |self, f| {
                 geometry.zone_sectors()
             )?;
             write!(f, "most {:?}, append {:?} {:?}, ", disk.max_sectors, disk.max_append, self.plug.append)?;
-            write!(f, "cache {}, policy {}; ", disk.write_cache, self.plug.policy)?;
+            write!(f, "cache {}, FUA {}, policy {}; ", disk.write_cache, disk.fua, self.plug.policy)?;
         }
         Backing::Forgetful(disk) => write!(f, "a disk that forgets, most {:?}; ", disk.max_sectors)?,
         Backing::DmZoned(seed) => write!(f, "dm-zoned of {}; ", volumes::describe(*seed, Profile::DmZoned))?,

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::super::base::{between, draw_trigger, leave_out, some};
+use super::super::base::{between, draw_fua, draw_trigger, leave_out, some};
 use super::super::options::SwarmOptions;
 use super::kind::Kind;
 use crate::choices::Choices;
@@ -129,6 +129,7 @@ impl Scenario {
             timing.slowest = timing.slowest.min(Duration::from_millis(2));
         }
         let mut disks: Vec<CrashConfig> = layout.disks.into_iter().map(|disk| timing.of(disk)).collect();
+        (0..).zip(&mut disks).for_each(|(number, disk)| disk.fua = draw_fua(seed, number));
         if kind.is_removable() {
             draw_short_zones(seed, &mut disks);
             draw_few_zones(seed, &mut disks);
