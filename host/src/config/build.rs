@@ -14,7 +14,7 @@ use crate::backend::BackEndError;
 use crate::devices::{Devices, MappedName, Named};
 use crate::disk_identity::{DiskIdentity, DiskPlace};
 use crate::dmz::{find_length, has_own_length};
-use crate::fields::{ConfigError, Diagnostic};
+use crate::fields::{ConfigError, Diagnostic, MAX_MISTAKES, has_room};
 use crate::shard::Shard;
 
 /// Builds shard number `shard` of `plan` in `home`: disks, then the mapped devices above them.
@@ -61,8 +61,8 @@ pub(crate) fn add_device(plan: &Plan, device: &DevicePlan, home: &mut Shard) -> 
 
 /// Looks at the disks of `plan`. One that somebody has open may be a daemon's own: that is no mistake.
 pub fn check_disks(plan: &Plan) -> Result<(), ConfigError> {
-    let errors: Vec<Diagnostic> =
-        plan.disks.iter().filter_map(|disk| check_disk(disk).err()).map(|error| *error).collect();
+    let errors = plan.disks.iter().filter_map(|disk| check_disk(disk).err()).map(|error| *error);
+    let errors: Vec<Diagnostic> = errors.take(MAX_MISTAKES).collect();
     if errors.is_empty() { Ok(()) } else { Err(plan.fail(errors)) }
 }
 
@@ -81,12 +81,18 @@ fn no_disk(disk: &DiskPlan, error: BackEndError) -> Box<Diagnostic> {
 pub(super) fn rehearse(plan: &Plan, errors: &mut Vec<Diagnostic>) {
     let mut stacks: BTreeMap<u32, (Devices, Stack)> = BTreeMap::new();
     for disk in &plan.disks {
+        if !has_room(errors) {
+            return;
+        }
         let Some(model) = disk.back_end.model() else { continue };
         let (devices, stack) = stacks.entry(disk.shard).or_default();
         let added = add_disk(disk, model, (devices, stack));
         errors.extend(added.err().map(|error| *error));
     }
     for device in &plan.devices {
+        if !has_room(errors) {
+            return;
+        }
         let (devices, stack) = stacks.entry(device.shard).or_default();
         // What lies on a disk without a model can only be tried on the disk itself.
         if device.needs().into_iter().any(|name| devices.find(name).is_none()) {

@@ -1,6 +1,6 @@
 //! `[device.NAME]` with `paths`: several ways to one disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use shingle_core::block::{Limits, Stack};
@@ -12,12 +12,12 @@ use shingle_core::time::Duration;
 
 use super::build::add_plug;
 use super::plan::{DevicePlan, DiskPlan, MadeOf};
-use super::spec::{DeviceKeys, Spec};
+use super::spec::{DeviceKeys, DiskSpec, Spec};
 use crate::backend::zoned_blk;
 use crate::devices::{Devices, MULTIPATH, Named};
 use crate::disk_identity::DiskIdentity;
 use crate::extents::{Extents, OtherDisk, check_lines, check_paths};
-use crate::fields::{At, Diagnostic, Fields, Item, Source};
+use crate::fields::{At, Diagnostic, Fields, Item, MAX_MISTAKES, Source};
 
 /// Several paths to one disk.
 #[derive(Clone, Debug)]
@@ -203,46 +203,80 @@ pub(super) fn paths(spec: &Spec) -> impl Iterator<Item = (&str, &PathPlan)> {
     })
 }
 
-/// Finds paths that belong to more than one device, or that something else uses.
-pub(super) fn mistakes_of_heads(devices: &[DevicePlan], spec: &Spec) -> impl Iterator<Item = Diagnostic> {
-    let all: Vec<(&str, &PathPlan)> = paths(spec).collect();
-    let twice = all.iter().enumerate().filter_map(|(number, (owner, path))| {
-        let (first, earlier) = all[..number].iter().find(|(_, other)| other.device.value == path.device.value)?;
-        let title = format!("`{}` is a path of `{owner}` and of `{first}`", path.device.value);
-        let title =
-            if first == owner { format!("`{}` is a path of `{owner}` twice", path.device.value) } else { title };
+/// What is named in a stack file beside the paths, by name, so that each path is looked up once.
+struct Uses<'a> {
+    /// The first table that lies on a device.
+    tables: BTreeMap<&'a str, &'a str>,
+    /// The first export through which clients write to a device.
+    exports: BTreeMap<&'a str, &'a str>,
+    disks: BTreeMap<&'a str, &'a DiskSpec>,
+    heads: BTreeSet<&'a str>,
+}
+
+impl<'a> Uses<'a> {
+    fn of(devices: &'a [DevicePlan], spec: &'a Spec) -> Self {
+        let mut tables = BTreeMap::new();
+        for device in devices.iter().filter(|device| matches!(device.made_of, MadeOf::Table(_))) {
+            device.needs().into_iter().for_each(|name| _ = tables.entry(name).or_insert(device.name.as_str()));
+        }
+        let mut exports = BTreeMap::new();
+        for export in spec.exports.iter().filter(|export| !export.plan.read_only) {
+            exports.entry(export.device.value.as_str()).or_insert(export.name.value.as_str());
+        }
+        let heads = spec.devices.iter().filter(|device| matches!(device.made_of, DeviceKeys::Paths(_)));
+        Self {
+            tables,
+            exports,
+            disks: spec.disks.iter().map(|disk| (disk.name.value.as_str(), disk)).collect(),
+            heads: heads.map(|device| device.name.value.as_str()).collect(),
+        }
+    }
+}
+
+/// Finds paths that belong to more than one device, or that something else uses: at most [`MAX_MISTAKES`] of each kind.
+pub(super) fn mistakes_of_heads(devices: &[DevicePlan], spec: &Spec) -> Vec<Diagnostic> {
+    let uses = Uses::of(devices, spec);
+    let mut first_named: BTreeMap<&str, (&str, &PathPlan)> = BTreeMap::new();
+    let twice = paths(spec).filter_map(|(owner, path)| {
+        let name = path.device.value.as_str();
+        let Some((first, earlier)) = first_named.get(name) else {
+            first_named.insert(name, (owner, path));
+            return None;
+        };
+        let title = if *first == owner {
+            format!("`{name}` is a path of `{owner}` twice")
+        } else {
+            format!("`{name}` is a path of `{owner}` and of `{first}`")
+        };
         let mistake = Diagnostic::at(path.device.span.clone(), title).label("named again here");
         Some(mistake.other(earlier.device.span.clone(), "first named here").help("name each path once"))
     });
-    let heads = spec.devices.iter().filter(|device| matches!(device.made_of, DeviceKeys::Paths(_)));
-    let heads: Vec<&str> = heads.map(|device| device.name.value.as_str()).collect();
-    let nested = all.iter().filter(|(_, path)| heads.contains(&path.device.value.as_str())).map(|(owner, path)| {
+    let twice: Vec<Diagnostic> = twice.take(MAX_MISTAKES).collect();
+    let is_head = |(_, path): &(&str, &PathPlan)| uses.heads.contains(path.device.value.as_str());
+    let nested = paths(spec).filter(is_head).map(|(owner, path)| {
         let title = format!("`{}` has paths itself, and is no path", path.device.value);
         let mistake = Diagnostic::at(path.device.span.clone(), title).label("has `paths`");
         mistake.help(format!("let `paths` of `{owner}` name what is below it"))
     });
-    let shared = all.iter().filter_map(|(owner, path)| other_user(owner, path, devices, spec));
-    let ordered = all.iter().filter_map(|(owner, path)| ordered_below(owner, path, spec));
-    let mistakes: Vec<Diagnostic> = twice.chain(nested).chain(shared).chain(ordered).collect();
-    mistakes.into_iter()
+    let shared = paths(spec).filter_map(|(owner, path)| other_user(owner, path, &uses));
+    let ordered = paths(spec).filter_map(|(owner, path)| ordered_below(owner, path, &uses));
+    let others = nested.take(MAX_MISTAKES).chain(shared.take(MAX_MISTAKES)).chain(ordered.take(MAX_MISTAKES));
+    twice.into_iter().chain(others).collect()
 }
 
 /// A table or an export that could write to a path beside the device that it belongs to.
-fn other_user(owner: &str, path: &PathPlan, devices: &[DevicePlan], spec: &Spec) -> Option<Diagnostic> {
-    let name = &path.device.value;
-    let lies_on =
-        |device: &&DevicePlan| matches!(device.made_of, MadeOf::Table(_)) && device.needs().contains(&name.as_str());
-    let table = devices.iter().find(lies_on).map(|device| format!("the table of `{}`", device.name));
-    let mut exports = spec.exports.iter().filter(|export| export.device.value == *name && !export.plan.read_only);
-    let user = table.or_else(|| exports.next().map(|export| format!("export `{}`", export.name.value)))?;
+fn other_user(owner: &str, path: &PathPlan, uses: &Uses<'_>) -> Option<Diagnostic> {
+    let name = path.device.value.as_str();
+    let table = uses.tables.get(name).map(|table| format!("the table of `{table}`"));
+    let user = table.or_else(|| uses.exports.get(name).map(|export| format!("export `{export}`")))?;
     let title = format!("`{name}` is a path of `{owner}`, and {user} uses it too");
     let mistake = Diagnostic::at(path.device.span.clone(), title).label("has to be for this device alone");
     Some(mistake.help(format!("let {user} use `{owner}` instead; an export may be read-only")))
 }
 
 /// A disk that is a path and is to order zone writes.
-fn ordered_below(owner: &str, path: &PathPlan, spec: &Spec) -> Option<Diagnostic> {
-    let disk = spec.disks.iter().find(|disk| disk.name.value == path.device.value)?;
+fn ordered_below(owner: &str, path: &PathPlan, uses: &Uses<'_>) -> Option<Diagnostic> {
+    let disk = uses.disks.get(path.device.value.as_str())?;
     let place = disk.policy_place()?;
     let title = format!("disk `{}` is a path of `{owner}`, where zone writes are ordered", disk.name.value);
     let help = "remove `policy`, `append` and what belongs to a policy; `shingle policy` changes that of the device";
@@ -254,7 +288,8 @@ pub(super) fn mistakes_of_identity(source: &Source, disks: &[DiskPlan], devices:
     let identities: BTreeMap<&str, DiskIdentity> =
         disks.iter().filter_map(|disk| Some((disk.name.as_str(), disk.identity()?))).collect();
     let disk = |name: &str| identities.get(name).cloned();
-    let lines = |name: &str| match &devices.iter().find(|device| device.name == name)?.made_of {
+    let by_name: BTreeMap<&str, &DevicePlan> = devices.iter().map(|device| (device.name.as_str(), device)).collect();
+    let lines = |name: &str| match &by_name.get(name)?.made_of {
         MadeOf::Table(table) => Some(table.lines.as_slice()),
         MadeOf::Paths(_) => None,
     };
@@ -269,7 +304,7 @@ pub(super) fn mistakes_of_identity(source: &Source, disks: &[DiskPlan], devices:
             Some(*mistake)
         }
     };
-    devices.iter().filter_map(mistake).collect()
+    devices.iter().filter_map(mistake).take(MAX_MISTAKES).collect()
 }
 
 /// Puts a head above its paths, on a shard of this NUMA node, with a plug above it if they are zoned: a path that a write has failed over to knows nothing of those before it.

@@ -11,6 +11,8 @@
 mod build;
 mod elevator;
 mod head;
+#[cfg(test)]
+mod linear_time;
 mod metrics;
 mod path;
 mod plan;

@@ -1,12 +1,13 @@
 //! The validated plan of a stack: names resolved, order found, everything checked that needs no machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shingle_core::block::FRAMES;
 use shingle_core::dm::{TableError, TableLine, parse_table};
 use shingle_core::mapper::MapperError;
 use shingle_core::plug::{PlugOptions, WritePolicy};
@@ -19,7 +20,7 @@ use super::spec::{DeviceKeys, DeviceSpec, DiskSpec, ExportPlan, ExportSpec, Kind
 use super::web::WebPlan;
 use super::written::Written;
 use crate::backend::{BackEnd, BackEndType};
-use crate::fields::{At, ConfigError, Diagnostic, Source, nearest, word_in_string};
+use crate::fields::{At, ConfigError, Diagnostic, Source, has_room, nearest, word_in_string};
 use crate::serve::FrontEnd;
 
 /// A stack that can be built.
@@ -107,6 +108,8 @@ pub struct TablePlan {
 
 /// Most shards of one daemon.
 const MOST_SHARDS: u32 = 64;
+/// Most names that a mistake lists.
+const MAX_NAMES: usize = 32;
 /// Longest name of a disk, device or export (`DM_NAME_LEN`).
 const LONGEST_NAME: usize = 127;
 
@@ -154,7 +157,7 @@ impl Plan {
         let readable = errors.is_empty();
         let mut planner = Planner { source: &source, errors, disks: BTreeMap::new(), readable };
         let (disks, devices, exports) = planner.stack(&spec);
-        planner.errors.extend(spec.front_ends.iter().flat_map(|front_end| front_end.mistakes()));
+        spec.front_ends.iter().flat_map(|front_end| front_end.mistakes()).for_each(|mistake| planner.note(|| mistake));
         let control = spec.control.as_ref().map(|at| at.value.clone());
         planner.outlets(&spec);
         let (Planner { mut errors, .. }, front_ends, metrics) = (planner, spec.front_ends, spec.metrics);
@@ -269,35 +272,52 @@ impl Planner<'_> {
         for name in spec.disks.iter().map(|d| &d.name).chain(spec.devices.iter().map(|d| &d.name)) {
             self.check_name(name);
             if let Some(first) = names.insert(&name.value, name.span.clone()) {
-                let title = format!("`{}` is a disk and a device", name.value);
-                let error =
-                    Diagnostic::at(name.span.clone(), title).label("used again here").other(first, "first used here");
-                self.errors.push(error.help("give one of them another name: tables and exports name both alike"));
+                self.note(|| {
+                    let title = format!("`{}` is a disk and a device", name.value);
+                    let error = Diagnostic::at(name.span.clone(), title).label("used again here");
+                    let help = "give one of them another name: tables and exports name both alike";
+                    error.other(first, "first used here").help(help)
+                });
             }
         }
         let mut disks: Vec<DiskPlan> = spec.disks.iter().map(|disk| self.disk(disk)).collect();
-        for (owner, path) in paths(spec) {
-            let disk = disks.iter_mut().find(|disk| disk.name == path.device.value);
-            disk.into_iter().for_each(|disk| disk.path_of = Some(owner.to_owned()));
+        let owners: BTreeMap<&str, &str> =
+            paths(spec).map(|(owner, path)| (path.device.value.as_str(), owner)).collect();
+        for disk in &mut disks {
+            disk.path_of = owners.get(disk.name.as_str()).map(|owner| (*owner).to_owned());
         }
         self.disks.extend(disks.iter().map(|disk| (disk.name.clone(), disk.shard)));
         let devices = self.devices(&spec.devices, &names);
-        self.errors.extend(mistakes_of_heads(&devices, spec));
-        self.errors.extend(mistakes_of_identity(self.source, &disks, &devices));
+        mistakes_of_heads(&devices, spec).into_iter().for_each(|mistake| self.note(|| mistake));
+        // Where something else is wrong, what a device consists of may be without a bound.
+        if self.errors.is_empty() {
+            self.errors = mistakes_of_identity(self.source, &disks, &devices);
+        }
         let exports = spec.exports.iter().filter_map(|export| self.export(export, &names)).collect();
         (disks, devices, exports)
     }
 
+    /// Notes a mistake, if there is room for it: to make one can take as long as the file is.
+    fn note(&mut self, mistake: impl FnOnce() -> Diagnostic) {
+        if has_room(&self.errors) {
+            self.errors.push(mistake());
+        }
+    }
+
     fn check_name(&mut self, name: &At<String>) {
         if !is_name(&name.value) {
-            let title = format!("`{}` is not a name", name.value);
-            self.errors.push(Diagnostic::at(name.span.clone(), title).label("not a name").help(name_rule()));
+            self.note(|| {
+                let title = format!("`{}` is not a name", name.value);
+                Diagnostic::at(name.span.clone(), title).label("not a name").help(name_rule())
+            });
         }
     }
 
     fn disk(&mut self, disk: &DiskSpec) -> DiskPlan {
-        self.errors.extend(disk.back_end.value.mistake(&disk.name.value));
-        self.check_policy(disk);
+        if has_room(&self.errors) {
+            self.errors.extend(disk.back_end.value.mistake(&disk.name.value));
+            self.check_policy(disk);
+        }
         let defaults = PlugOptions::default();
         let plug = PlugOptions {
             append: disk.append.as_ref().map_or(defaults.append, |at| at.value),
@@ -351,8 +371,8 @@ impl Planner<'_> {
         let Some(shard) = &disk.shard else { return 0 };
         if shard.value >= MOST_SHARDS {
             let title = format!("there is no shard {}", shard.value);
-            self.errors
-                .push(Diagnostic::at(shard.span.clone(), title).label(format!("shards are 0 to {}", MOST_SHARDS - 1)));
+            let label = format!("shards are 0 to {}", MOST_SHARDS - 1);
+            self.note(|| Diagnostic::at(shard.span.clone(), title).label(label));
             return 0;
         }
         shard.value
@@ -381,6 +401,9 @@ impl Planner<'_> {
             Ok(lines) => return Some(lines),
             Err(error) => error,
         };
+        if !has_room(&self.errors) {
+            return None;
+        }
         let mut blamed = blame_table(self.source, &spec.name.value, table, &error);
         if error.message.contains("unknown target") {
             blamed = blamed.help("the targets that are missing here are listed in README.md");
@@ -390,7 +413,7 @@ impl Planner<'_> {
     }
 
     fn check_path(&mut self, spec: &DeviceSpec, path: &PathPlan, names: &BTreeMap<&str, Range<usize>>) {
-        if names.contains_key(path.device.value.as_str()) || !self.readable {
+        if names.contains_key(path.device.value.as_str()) || !self.readable || !has_room(&self.errors) {
             return;
         }
         let title = format!("device `{}` has a path that is not there", spec.name.value);
@@ -405,7 +428,7 @@ impl Planner<'_> {
         names: &BTreeMap<&str, Range<usize>>,
     ) {
         for device in line.target.devices() {
-            if names.contains_key(device.name.as_str()) || !self.readable {
+            if names.contains_key(device.name.as_str()) || !self.readable || !has_room(&self.errors) {
                 continue;
             }
             let message = undefined(&device.name, names);
@@ -415,45 +438,70 @@ impl Planner<'_> {
         }
     }
 
-    /// Devices behind those they need; what is left over needs itself.
-    fn in_order(&mut self, mut waiting: Vec<Parsed<'_>>) -> Vec<DevicePlan> {
-        let mut ordered: Vec<DevicePlan> = Vec::new();
-        loop {
-            let before = ordered.len();
-            let mut later = Vec::new();
-            let pending: BTreeSet<&str> = waiting.iter().map(Parsed::name).collect();
-            for parsed in waiting {
-                if parsed.needs().any(|name| pending.contains(name)) {
-                    later.push(parsed);
-                } else {
-                    ordered.push(self.device(parsed));
-                }
-            }
-            waiting = later;
-            if waiting.is_empty() {
-                return ordered;
-            }
-            if ordered.len() == before {
-                self.loops(&waiting);
-                return ordered;
+    /// Devices behind those they need, layer by layer; what is left over needs itself. Each device and each name in a table is looked
+    /// at once.
+    fn in_order(&mut self, parsed: Vec<Parsed<'_>>) -> Vec<DevicePlan> {
+        let places: BTreeMap<&str, usize> = parsed.iter().enumerate().map(|(at, device)| (device.name(), at)).collect();
+        let mut above: Vec<Vec<usize>> = vec![Vec::new(); parsed.len()];
+        let mut missing = vec![0; parsed.len()];
+        for (at, device) in parsed.iter().enumerate() {
+            for below in device.needs().filter_map(|name| places.get(name)) {
+                #[cfg(test)]
+                crate::fields::work::add(1);
+                above[*below].push(at);
+                missing[at] += 1;
             }
         }
+        let mut layers: Vec<Vec<usize>> = Vec::new();
+        let mut layer: Vec<usize> = (0..parsed.len()).filter(|at| missing[*at] == 0).collect();
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for user in layer.iter().flat_map(|at| &above[*at]) {
+                #[cfg(test)]
+                crate::fields::work::add(1);
+                missing[*user] -= 1;
+                next.extend(Some(*user).filter(|user| missing[*user] == 0));
+            }
+            // As they stand in the file.
+            next.sort_unstable();
+            layers.push(std::mem::replace(&mut layer, next));
+        }
+        let left: Vec<&Parsed<'_>> =
+            parsed.iter().zip(&missing).filter(|(_, missing)| **missing > 0).map(|(it, _)| it).collect();
+        if !left.is_empty() && has_room(&self.errors) {
+            self.loops(&left);
+        }
+        // A disk and its plug lie below, and what a target adds.
+        if let Some(device) = layers.get(FRAMES).and_then(|layer| layer.first()).map(|at| &parsed[*at]) {
+            self.note(|| {
+                let title =
+                    format!("device `{}` lies on more than {FRAMES} others, one on top of the other", device.name());
+                Diagnostic::at(device.spec.name.span.clone(), title)
+                    .label("too many layers")
+                    .help("use a flatter stack")
+            });
+        }
+        let mut parsed: Vec<Option<Parsed<'_>>> = parsed.into_iter().map(Some).collect();
+        let ordered: Vec<Parsed<'_>> = layers.into_iter().flatten().filter_map(|at| parsed[at].take()).collect();
+        ordered.into_iter().map(|device| self.device(device)).collect()
     }
 
-    fn loops(&mut self, waiting: &[Parsed<'_>]) {
-        let find = |name: &str| waiting.iter().find(|parsed| parsed.name() == name);
+    fn loops(&mut self, waiting: &[&Parsed<'_>]) {
+        let places: BTreeMap<&str, &Parsed<'_>> = waiting.iter().map(|parsed| (parsed.name(), *parsed)).collect();
         // Walk down until a device comes up for the second time: that walk is the loop.
-        let mut walk: Vec<&str> = Vec::new();
+        let (mut walk, mut seen) = (Vec::new(), BTreeMap::new());
         let mut next = waiting[0].name();
-        while !walk.contains(&next) {
+        while !seen.contains_key(next) {
+            #[cfg(test)]
+            crate::fields::work::add(1);
+            seen.insert(next, walk.len());
             walk.push(next);
-            let below = find(next).and_then(|parsed| parsed.needs().find(|name| find(name).is_some()));
+            let below = places.get(next).and_then(|parsed| parsed.needs().find(|name| places.contains_key(name)));
             next = below.unwrap_or(next);
         }
-        let start = walk.iter().position(|name| *name == next).unwrap_or(0);
-        let mut shown = walk[start..].to_vec();
+        let mut shown: Vec<&str> = walk[seen[next]..].to_vec();
         shown.push(next);
-        let place = find(next).map_or(0..0, |parsed| parsed.spec.name.span.clone());
+        let place = places.get(next).map_or(0..0, |parsed| parsed.spec.name.span.clone());
         let title = format!("device `{next}` is below itself");
         let error = Diagnostic::at(place, title).label(format!("loop: {}", shown.join(" -> ")));
         self.errors.push(error.help("let one of these name a disk instead"));
@@ -465,7 +513,9 @@ impl Planner<'_> {
         let first = shards.next();
         let shard = first.as_ref().map_or(0, |(_, shard)| *shard);
         let stranger = shards.find(|(_, other)| *other != shard);
-        if let (Some((a, _)), Some((b, other))) = (&first, &stranger) {
+        if let (Some((a, _)), Some((b, other))) = (&first, &stranger)
+            && has_room(&self.errors)
+        {
             let title = format!("device `{}` lies on two shards", spec.name.value);
             let label = format!("`{a}` is on shard {shard}, `{b}` on shard {other}");
             let error = Diagnostic::at(spec.place(), title).label(label);
@@ -498,7 +548,7 @@ impl Planner<'_> {
         };
         if let Err(message) = checked {
             let title = format!("`knobs` of device `{}` are wrong", name.value);
-            self.errors.push(Diagnostic::at(span.clone(), title).label(message));
+            self.note(|| Diagnostic::at(span.clone(), title).label(message));
         }
         (knobs, span)
     }
@@ -509,7 +559,7 @@ impl Planner<'_> {
         }
         let device = &export.device;
         if !names.contains_key(device.value.as_str()) {
-            if self.readable {
+            if self.readable && has_room(&self.errors) {
                 let title = format!("export `{}` has no device", export.name.value);
                 self.errors.push(Diagnostic::at(device.span.clone(), title).label(undefined(&device.value, names)));
             }
@@ -542,7 +592,9 @@ fn needs(lines: &[TableLine]) -> impl Iterator<Item = &str> {
 }
 
 fn undefined(name: &str, names: &BTreeMap<&str, Range<usize>>) -> String {
-    let all: Vec<&str> = names.keys().copied().collect();
-    let hint = nearest(name, all.iter().copied()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
-    format!("there is no `{name}`; {hint}defined are: {}", all.join(", "))
+    let hint = nearest(name, names.keys().copied()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    let all: Vec<&str> = names.keys().copied().take(MAX_NAMES).collect();
+    let more = names.len() - all.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("there is no `{name}`; {hint}defined are: {}{more}", all.join(", "))
 }

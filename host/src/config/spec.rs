@@ -13,7 +13,7 @@ use super::head::HeadPlan;
 use super::metrics::MetricsPlan;
 use super::web::WebPlan;
 use crate::backend::{BACK_ENDS, BackEndType, Placed};
-use crate::fields::{At, Diagnostic, Fields, Source, unknown_key};
+use crate::fields::{At, Diagnostic, Fields, Source, has_room, unknown_key};
 use crate::serve::{ExportKeys, FRONT_ENDS, FrontEnd, FrontEndType};
 
 /// A stack file.
@@ -163,6 +163,9 @@ impl Spec {
         let read_listen =
             |fields: &mut Fields<'_>| kinds.front_ends.iter().map(|kind| (kind.read_listen)(fields)).collect();
         for (key, value) in document.get_ref() {
+            if !has_room(errors) {
+                break;
+            }
             let DeValue::Table(table) = value.get_ref() else {
                 errors.push(misplaced(key.get_ref(), key.span()));
                 continue;
@@ -234,6 +237,9 @@ impl Section<'_> {
     fn each(&self, errors: &mut Vec<Diagnostic>, mut read: impl FnMut(&mut Fields<'_>, At<String>)) {
         let section = self.name;
         for (key, value) in self.table {
+            if !has_room(errors) {
+                return;
+            }
             let name = At { value: key.get_ref().to_string(), span: key.span() };
             let DeValue::Table(table) = value.get_ref() else {
                 let title = format!("a {section} has no name here");

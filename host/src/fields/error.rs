@@ -14,6 +14,16 @@ use crate::keys::{hide_keys, hide_quoted_keys};
 /// Most bytes of a stack file.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// Most mistakes that are looked for and shown. Each can take as long as the file is: a suggestion looks at all names, and the place of a
+/// mistake is found by going through the file. With this bound a file that is wrong everywhere takes time in proportion to its length.
+pub const MAX_MISTAKES: usize = 32;
+
+/// True if another mistake is to be looked for.
+#[must_use]
+pub fn has_room(mistakes: &[Diagnostic]) -> bool {
+    mistakes.len() < MAX_MISTAKES
+}
+
 /// The file that a plan came from.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
@@ -116,11 +126,17 @@ impl ConfigError {
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        let shown: Vec<String> = self.diagnostics.iter().map(|d| renderer.render(&[self.group(d)])).collect();
+        let text = hide_keys(&self.source.text);
+        let shown = self.diagnostics.iter().take(MAX_MISTAKES);
+        let mut shown: Vec<String> = shown.map(|d| renderer.render(&[self.group(d, &text)])).collect();
+        if !has_room(&self.diagnostics) {
+            shown.push(format!("these are the first {MAX_MISTAKES} mistakes: correct them to see others"));
+        }
         shown.join("\n\n")
     }
 
-    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+    /// A mistake, in the text of the file without keys.
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic, text: &'a str) -> Group<'a> {
         let title = Level::ERROR.primary_title(hide_quoted_keys(&diagnostic.title));
         let path = self.source.path.display().to_string();
         let mut group = match &diagnostic.span {
@@ -132,8 +148,7 @@ impl ConfigError {
                 let second = second.map(|(span, label)| {
                     AnnotationKind::Context.span(self.inside(span)).label(hide_quoted_keys(label))
                 });
-                let snippet =
-                    Snippet::source(hide_keys(&self.source.text)).path(path).annotation(primary).annotations(second);
+                let snippet = Snippet::source(text).path(path).annotation(primary).annotations(second);
                 title.element(snippet)
             }
         };

@@ -10,9 +10,14 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub use error::{ConfigError, Diagnostic, Source};
+pub use error::{ConfigError, Diagnostic, MAX_MISTAKES, Source, has_room};
 pub use size::{format_bytes, parse_duration, parse_size};
+#[cfg(test)]
+pub use text::work;
 pub use text::{nearest, word_in_string};
+
+/// Letters of the name of a table that are shown in the names of tables in it: a right name is shorter.
+const MAX_SHOWN_NAME: usize = 160;
 
 /// A value and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +76,16 @@ impl<'a> Fields<'a> {
         Self { directory, ..self }
     }
 
-    /// Notes a mistake.
+    /// Notes a mistake, if there is room for it.
     pub fn error(&mut self, diagnostic: Diagnostic) {
-        self.errors.push(diagnostic);
+        self.note(|_| diagnostic);
+    }
+
+    /// Notes a mistake, if there is room for it. It is given the name of the table, which can be as long as the file.
+    fn note(&mut self, mistake: impl FnOnce(&str) -> Diagnostic) {
+        if has_room(self.errors) {
+            self.errors.push(mistake(&self.name));
+        }
     }
 
     /// The place of the table's name.
@@ -87,8 +99,7 @@ impl<'a> Fields<'a> {
         match read(value.get_ref()) {
             Ok(read) => Some(At { value: read, span: value.span() }),
             Err(problem) => {
-                let title = format!("`{key}` of {} is wrong", self.name);
-                self.errors.push(Diagnostic::at(value.span(), title).label(problem));
+                self.note(|name| Diagnostic::at(value.span(), format!("`{key}` of {name} is wrong")).label(problem));
                 None
             }
         }
@@ -137,8 +148,11 @@ impl<'a> Fields<'a> {
 
     /// Notes that a key is missing.
     pub fn missing(&mut self, key: &'static str, example: &str) {
-        let title = format!("{} has no `{key}`", self.name);
-        self.errors.push(Diagnostic::at(self.place(), title).help(format!("add a line such as: {key} = {example}")));
+        let place = self.place();
+        self.note(|name| {
+            Diagnostic::at(place, format!("{name} has no `{key}`"))
+                .help(format!("add a line such as: {key} = {example}"))
+        });
     }
 
     /// `true` or `false`.
@@ -223,35 +237,42 @@ impl<'a> Fields<'a> {
         let items = value.get_ref().as_array().into_iter().flatten();
         let found: Vec<_> = items.filter_map(|item| Some((item.span(), item.get_ref().as_table()?))).collect();
         if value.get_ref().as_array().is_none_or(|all| all.len() != found.len()) {
-            let title = format!("`{key}` of {} is no list of tables", self.name);
-            self.errors.push(Diagnostic::at(value.span(), title).help(format!("write a [[...{key}]] block for each")));
+            self.note(|name| {
+                let title = format!("`{key}` of {name} is no list of tables");
+                Diagnostic::at(value.span(), title).help(format!("write a [[...{key}]] block for each"))
+            });
             return Vec::new();
         }
-        let name = |n: usize| format!("`{key}` {} of {}", n + 1, self.name);
-        let (names, errors): (Vec<String>, _) = ((0..found.len()).map(name).collect(), &mut *self.errors);
-        let tables = names.into_iter().zip(found);
-        tables.map(|(name, (place, table))| read(Fields::new(name, place, table, &mut *errors))).collect()
+        let of = shortened(&self.name);
+        let tables = (1..).zip(found);
+        let mut read_one = |(number, (place, table)): (usize, (Range<usize>, _))| {
+            read(Fields::new(format!("`{key}` {number} of {of}"), place, table, &mut *self.errors))
+        };
+        tables.map(&mut read_one).collect()
     }
 
     /// A list of names, each of which may be a table instead, if it says more than the name.
     pub fn items<T>(&mut self, key: &'static str, mut read: impl FnMut(Item<'_>) -> Option<T>) -> Option<At<Vec<T>>> {
         self.known.push(key);
         let value = self.table.iter().find(|(name, _)| name.get_ref() == key)?.1;
-        let title = format!("`{key}` of {} is wrong", self.name);
         let Some(list) = value.get_ref().as_array() else {
-            let label = format!("{}: write a list such as [\"a\", \"b\"]", a(value.get_ref()));
-            self.errors.push(Diagnostic::at(value.span(), title).label(label));
+            self.note(|name| {
+                let label = format!("{}: write a list such as [\"a\", \"b\"]", a(value.get_ref()));
+                Diagnostic::at(value.span(), format!("`{key}` of {name} is wrong")).label(label)
+            });
             return None;
         };
-        let mut items = Vec::new();
+        let (mut items, of) = (Vec::new(), shortened(&self.name).into_owned());
         for (number, item) in list.iter().enumerate() {
-            let name = || format!("`{key}` {} of {}", number + 1, self.name);
+            let name = || format!("`{key}` {} of {of}", number + 1);
             items.extend(match item.get_ref() {
                 DeValue::String(word) => read(Item::Name(At { value: word.to_string(), span: item.span() })),
                 DeValue::Table(table) => read(Item::Table(Fields::new(name(), item.span(), table, self.errors))),
                 other => {
-                    let label = format!("{}: write a name in quotes, or a table in braces", a(other));
-                    self.errors.push(Diagnostic::at(item.span(), title.clone()).label(label));
+                    self.note(|name| {
+                        let label = format!("{}: write a name in quotes, or a table in braces", a(other));
+                        Diagnostic::at(item.span(), format!("`{key}` of {name} is wrong")).label(label)
+                    });
                     None
                 }
             });
@@ -288,10 +309,21 @@ impl<'a> Fields<'a> {
     pub fn finish(self) {
         let Self { name, table, known, all_known, errors, .. } = self;
         for (key, _) in table {
+            if !has_room(errors) {
+                return;
+            }
             if !all_known && !known.contains(&key.get_ref().as_ref()) {
                 errors.push(unknown_key(key, &name, &known));
             }
         }
+    }
+}
+
+/// The name of a table, as a part of the names of all tables in it: one that is too long for a name ends in dots.
+fn shortened(name: &str) -> std::borrow::Cow<'_, str> {
+    match name.char_indices().nth(MAX_SHOWN_NAME) {
+        Some((end, _)) => format!("{}...", &name[..end]).into(),
+        None => name.into(),
     }
 }
 

@@ -28,15 +28,45 @@ pub fn word_in_string(
     }
 }
 
+/// Longest word that is looked for, and candidate that is looked at, in bytes: names are at most 127 bytes long. Comparing two words
+/// takes time in proportion to the product of their lengths.
+const MAX_WORD: usize = 128;
+
 /// The one of `known` that `word` is probably meant to be.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let best = known.into_iter().map(|candidate| (distance(word, candidate), candidate)).min()?;
+    if word.len() > MAX_WORD {
+        return None;
+    }
+    let candidates = known.into_iter().filter(|candidate| candidate.len() <= MAX_WORD);
+    let best = candidates.map(|candidate| (distance(word, candidate), candidate)).min()?;
     (best.0 <= word.chars().count().max(3) / 3).then_some(best.1)
+}
+
+/// Comparisons of letters in this thread so far, for tests: work is counted there, not timed.
+#[cfg(test)]
+pub mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COMPARED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Notes comparisons.
+    pub fn add(count: usize) {
+        COMPARED.set(COMPARED.get() + count as u64);
+    }
+
+    /// Comparisons since the last call.
+    pub fn take() -> u64 {
+        COMPARED.take()
+    }
 }
 
 /// Letters to insert, delete or replace to get from one word to the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
+    #[cfg(test)]
+    work::add(b.len() * a.chars().count());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
