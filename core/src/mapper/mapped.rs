@@ -1,6 +1,7 @@
 //! One device: its two tables and how far it is with what was asked of it.
 
 use super::error::{MapperError, MapperErrorKind};
+use super::plugs::ChosenPolicies;
 use crate::block::{BlockDevice, DeviceId, Event, Limits, PriorUse, Stack};
 use crate::dm::{Resolver, Table, TableError, TableLine, abandon_parts, build_table};
 use crate::prelude::*;
@@ -33,6 +34,8 @@ pub(super) struct Mapped {
     /// Swaps, and events of targets that are gone.
     pub past_events: u64,
     pub longest_swap: Duration,
+    /// Policies that were chosen for the plugs of its lines, and that outlive its tables.
+    pub policies: ChosenPolicies,
 }
 
 /// How far a device is.

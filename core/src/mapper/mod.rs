@@ -19,6 +19,7 @@ mod error;
 mod index;
 mod itself;
 mod mapped;
+mod plugs;
 mod resolver;
 pub mod stats;
 mod view;
@@ -30,6 +31,7 @@ pub use error::{MapperError, MapperErrorKind};
 use index::Index;
 pub use mapped::{LONGEST_NAME, LONGEST_UUID, Ticket};
 use mapped::{Loaded, Mapped, State, Then};
+pub use plugs::LinePlug;
 use resolver::Names;
 pub use view::{Figures, Info, StateName, TargetFigures};
 
@@ -124,6 +126,7 @@ impl Mapper {
         let names = Names { index: &self.index, devices: &self.devices, resolver, loading: device };
         self.check_claims(place, (&lines, read_only), &names).map_err(|error| device.bad_table(&error))?;
         let mut loaded = Loaded::build(stack, lines, read_only, &names).map_err(|e| device.bad_table(&e))?;
+        device.policies.apply(&loaded, stack);
         let fits = match (device.device, &loaded.table) {
             (Some(id), Some(table)) => {
                 let fits = stack.can_replace(id, table).map_err(|error| self.explain(&error));

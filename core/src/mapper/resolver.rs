@@ -25,7 +25,8 @@ impl Resolver for Names<'_> {
     }
 
     fn plug(&self, below: DeviceId, limits: &Limits) -> Option<Result<Box<dyn BlockDevice>, String>> {
-        let options = PlugOptions { append: Append::Emulated, ..PlugOptions::default() };
+        // Over disks that rotate one zone write at a time, as over such a disk alone.
+        let options = PlugOptions { append: Append::Emulated, ..PlugOptions::for_device(limits) };
         let plug = ZonePlug::new(below, limits, options).map_err(|error| error.to_string());
         Some(plug.map(|plug| Box::new(plug) as Box<dyn BlockDevice>))
     }

@@ -134,6 +134,18 @@ impl ZonePlug {
         }
     }
 
+    /// True if the plug makes writes of appends, and the device below sees none.
+    #[must_use]
+    pub fn emulates_append(&self) -> bool {
+        self.emulate_append
+    }
+
+    /// Chooses the policy of a plug to which no bio has come yet. Later it is switched with [`ZonePlug::set_policy`].
+    pub fn begin_with(&mut self, policy: WritePolicy) {
+        self.options.policy = policy;
+        self.prepare_policy();
+    }
+
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> WritePolicy {

@@ -28,5 +28,6 @@ mod dm_striped_zones;
 mod dm_zero;
 mod mapper;
 mod mapper_claims;
+mod mapper_plugs;
 mod table_splits;
 mod zoned_stacking;
