@@ -47,6 +47,8 @@ enum Waits {
     ForRequest(Instant),
     ForReader(Instant),
     No,
+    /// For nothing, and it has no place: its request is served without one.
+    Elsewhere,
 }
 
 impl Clients {
@@ -55,15 +57,16 @@ impl Clients {
     /// # Errors
     /// If all others keep the daemon busy: what to tell this one.
     pub fn admit(&self, stream: UnixStream, now: Instant) -> Result<Arc<Client>, (UnixStream, String)> {
-        let too_many = |list: &mut Vec<_>| list.len() >= 2 * MOST_CLIENTS;
+        let count = |list: &Vec<Arc<Client>>| list.iter().filter(|client| !client.is_elsewhere()).count();
+        let too_many = |list: &mut Vec<Arc<Client>>| count(list) >= 2 * MOST_CLIENTS;
         let waited = self.left.wait_timeout_while(lock(&self.list), CROWDED, too_many);
         let (mut list, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let staying: Vec<&Arc<Client>> = list.iter().filter(|client| !client.has_to_go()).collect();
+        let staying: Vec<&Arc<Client>> = list.iter().filter(|client| client.has_place()).collect();
         let is_full = staying.len() >= MOST_CLIENTS;
         // The first of those that are as slow: they are in the order in which they came.
         let slowest = staying.iter().rev().filter_map(|client| Some((client.kept_waiting(now)?, *client)));
         let slowest = slowest.max_by_key(|(waited, _)| *waited).map(|(_, client)| client.clone());
-        if list.len() >= 2 * MOST_CLIENTS || is_full && slowest.is_none() {
+        if count(&list) >= 2 * MOST_CLIENTS || is_full && slowest.is_none() {
             return Err((stream, format!("{MOST_CLIENTS} clients are being served already: try again later")));
         }
         if is_full {
@@ -77,7 +80,7 @@ impl Clients {
 
     /// Whether all places are taken: the next client is in the place of another one.
     pub fn is_crowded(&self) -> bool {
-        lock(&self.list).len() >= MOST_CLIENTS
+        lock(&self.list).iter().filter(|client| !client.is_elsewhere()).count() >= MOST_CLIENTS
     }
 
     /// A client is gone.
@@ -98,6 +101,23 @@ impl Client {
         lock(&self.state).has_to_go
     }
 
+    fn is_elsewhere(&self) -> bool {
+        matches!(lock(&self.state).waits, Waits::Elsewhere)
+    }
+
+    /// Whether it has one of the places, and keeps it.
+    fn has_place(&self) -> bool {
+        let state = lock(&self.state);
+        !state.has_to_go && !matches!(state.waits, Waits::Elsewhere)
+    }
+
+    /// Gives its place to others while its request is served, which can take long. The number of such requests has a bound of its own. It has a
+    /// place again when this is dropped, also if all are taken by then.
+    pub fn give_up_place(&self) -> Elsewhere<'_> {
+        self.wait(Waits::Elsewhere);
+        Elsewhere(self)
+    }
+
     /// For how long it has kept the daemon waiting, if that is a reason for it to go.
     fn kept_waiting(&self, now: Instant) -> Option<Duration> {
         match lock(&self.state).waits {
@@ -105,7 +125,7 @@ impl Client {
             Waits::ForReader(since) => {
                 Some(now.saturating_duration_since(since)).filter(|waited| *waited >= SLOWNESS_IN_A_CROWD)
             }
-            Waits::No => None,
+            Waits::No | Waits::Elsewhere => None,
         }
     }
 
@@ -151,6 +171,15 @@ impl Client {
         }
         self.wait(Waits::No);
         Ok(())
+    }
+}
+
+/// The time in which a client has no place.
+pub(super) struct Elsewhere<'a>(&'a Client);
+
+impl Drop for Elsewhere<'_> {
+    fn drop(&mut self) {
+        self.0.wait(Waits::No);
     }
 }
 
@@ -210,6 +239,20 @@ mod tests {
         assert!(all.iter().all(|(client, _)| !client.has_to_go()));
         clients.release(&all[3].0);
         assert!(admit(&clients, now).is_some());
+    }
+
+    #[test]
+    fn a_reload_that_waits_gives_its_slot_back() {
+        let (clients, all, now) = crowd(|_| Waits::No);
+        assert!(admit(&clients, now).is_none() && clients.is_crowded());
+        let elsewhere = all[0].0.give_up_place();
+        assert!(!clients.is_crowded());
+        let (another, _theirs) = admit(&clients, now).expect("there is a place");
+        another.wait(Waits::No);
+        assert!(admit(&clients, now).is_none(), "one place, for one client");
+        drop(elsewhere);
+        clients.release(&another);
+        assert!(admit(&clients, now).is_none(), "it has its place again");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What each request does.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -10,6 +11,7 @@ use shingle_core::sector::Sector;
 use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
+use super::clients::Client;
 use super::deeds::Deed;
 use super::names::unknown_device;
 use super::protocol::{
@@ -36,6 +38,35 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Zones that one message to a shard handles.
 const BATCH: usize = 256;
 
+/// Most reloads under way and waiting. They have no connection slots.
+const MAX_RELOADS: usize = 8;
+
+/// Number of reloads under way and waiting.
+#[derive(Default)]
+struct Reloads(AtomicUsize);
+
+/// One of them, until it is dropped.
+struct OneReload<'a>(&'a Reloads);
+
+impl Reloads {
+    fn enter(&self) -> Result<OneReload<'_>, ControlError> {
+        let more = |count: usize| (count < MAX_RELOADS).then_some(count + 1);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(OneReload(self)),
+            Err(count) => {
+                let message = format!("{count} reloads are under way or waiting: try again when they have ended");
+                Err(ControlError::new(ErrorKind::Busy, message))
+            }
+        }
+    }
+}
+
+impl Drop for OneReload<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Answers requests about a running stack.
 #[derive(Default)]
 pub struct Operations {
@@ -45,6 +76,8 @@ pub struct Operations {
     naming: Mutex<()>,
     /// One stack file at a time.
     reloading: Mutex<()>,
+    /// Reloads under way and waiting.
+    reloads: Reloads,
     recorder: Recorder,
 }
 
@@ -54,12 +87,13 @@ pub struct Session {
     recording: Option<Recording>,
     /// The user at the other end, and its process.
     pub peer: Option<(u32, i32)>,
+    client: Option<Arc<Client>>,
 }
 
 impl Session {
-    /// That of a user and its process.
-    pub fn of(peer: Option<(u32, i32)>) -> Self {
-        Self { peer, ..Self::default() }
+    /// That of a client.
+    pub fn of(client: Arc<Client>) -> Self {
+        Self { peer: client.peer(), client: Some(client), recording: None }
     }
 }
 
@@ -114,6 +148,9 @@ impl Operations {
                 serve(fields, |GetMetrics { format }| Ok(Metrics { text: Snapshot::take(daemon)?.text(format) }))
             }
             Reload::NAME => serve(fields, |request| {
+                let _one_of_few = self.reloads.enter()?;
+                // Reloads wait for each other, and each for I/O in flight. Other clients are served meanwhile.
+                let _without_place = session.client.as_ref().map(|client| client.give_up_place());
                 let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
                 reload(daemon, &|request| self.policy(daemon, request), &request)
             }),
@@ -433,4 +470,19 @@ fn plugs(daemon: &DaemonState, Device { shard, named }: &Device<'_>) -> Result<P
         })
     })?;
     plugs.ok_or_else(|| not_zoned(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_waiting_reloads_is_bounded() {
+        let reloads = Reloads::default();
+        let all: Vec<_> = (0..MAX_RELOADS).map(|_| reloads.enter().expect("there is room")).collect();
+        let refused = reloads.enter().err().expect("there is no room");
+        assert_eq!(refused.kind, ErrorKind::Busy);
+        drop(all);
+        assert!(reloads.enter().is_ok());
+    }
 }

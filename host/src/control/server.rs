@@ -161,8 +161,8 @@ fn make_room() -> String {
 }
 
 /// Answers one line after the other until the client goes or has to, is silent for too long, or sends too long a line.
-fn converse(client: &Client, shared: &Shared) {
-    let (mut buffer, mut session, mut since) = (Vec::new(), Session::of(client.peer()), Instant::now());
+fn converse(client: &Arc<Client>, shared: &Shared) {
+    let (mut buffer, mut session, mut since) = (Vec::new(), Session::of(client.clone()), Instant::now());
     let mut chunk = [0; 4096];
     let refuse = |message: String| {
         let _ = client.send(&refusal(message));
