@@ -51,6 +51,7 @@ const HOST: &Layers = &[
     ("devices", &["disk_identity", "extents", "keys", "numa"]),
     ("shard", &["devices", "mailbox", "numa"]),
     ("events", &[]),
+    ("zone_reports", &["mailbox", "shard"]),
     ("helper", &["mailbox", "shard"]),
     ("disk", &["helper", "patience", "shard", "tally"]),
     ("profile", &["fields"]),
@@ -79,9 +80,23 @@ const HOST: &Layers = &[
     ("notices", &["devices", "events", "failovers", "shard", "volume_faults"]),
     ("trace", &["latency"]),
     ("export_identity", &["devices", "mailbox", "serve", "shard"]),
-    ("daemon_state", &["config", "devices", "events", "export_identity", "mailbox", "serve", "shard"]),
+    ("daemon_state", &["config", "devices", "events", "export_identity", "mailbox", "serve", "shard", "zone_reports"]),
     ("pulse", &["daemon_state", "shard"]),
-    ("metrics", &["daemon_state", "devices", "disk", "fresh_file", "http", "mailbox", "serve", "shard", "tally"]),
+    (
+        "metrics",
+        &[
+            "daemon_state",
+            "devices",
+            "disk",
+            "fresh_file",
+            "http",
+            "mailbox",
+            "serve",
+            "shard",
+            "tally",
+            "zone_reports",
+        ],
+    ),
     (
         "control",
         &[
@@ -96,11 +111,15 @@ const HOST: &Layers = &[
             "serve",
             "shard",
             "trace",
+            "zone_reports",
         ],
     ),
     ("web", &["control", "daemon_state", "events", "http", "metrics", "serve"]),
     ("outlets", &["config", "control", "daemon_state", "http", "metrics", "serve", "web"]),
-    ("daemon", &["config", "control", "daemon_state", "events", "notices", "outlets", "serve", "shard"]),
+    (
+        "daemon",
+        &["config", "control", "daemon_state", "events", "notices", "outlets", "serve", "shard", "zone_reports"],
+    ),
 ];
 
 /// What a whole crate may import of the core.

@@ -14,6 +14,7 @@ use crate::notices::Notices;
 use crate::outlets::{Opened, OutletError};
 use crate::serve::{Directory, Export, ServeError, Service, Sockets};
 use crate::shard::{Shard, ShardError, ShardThread};
+use crate::zone_reports::ZoneReports;
 
 /// A running stack.
 pub struct Daemon {
@@ -59,7 +60,9 @@ impl Daemon {
         };
         let (listening, outlets, started) = (Mutex::default(), OnceLock::new(), Instant::now());
         let plan = InForce::new(plan);
-        let state = Arc::new(DaemonState { plan, shards, services, exports, listening, outlets, events, started });
+        let zone_reports = ZoneReports::default();
+        let state = DaemonState { plan, shards, services, exports, listening, outlets, events, zone_reports, started };
+        let state = Arc::new(state);
         Ok(Self { state, threads })
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shingle_core::block::DeviceHealth;
 use shingle_core::mapper::MapperError;
@@ -15,6 +15,7 @@ use crate::mailbox::MailboxError;
 use crate::serve::listen::{Address, Listening};
 use crate::serve::{Directory, Export, FrontEnd, ServeError, Service, Sockets};
 use crate::shard::{Mailbox, Shard};
+use crate::zone_reports::{FIRST_WAIT, Need, ZoneReport, ZoneReports, reader};
 
 /// What everybody may know of a running stack, and how to ask it for more.
 pub struct DaemonState {
@@ -32,6 +33,8 @@ pub struct DaemonState {
     pub(crate) outlets: OnceLock<Box<dyn Outlets>>,
     /// What has happened lately.
     pub events: Arc<Events>,
+    /// The zones of its devices, for those who watch them.
+    pub zone_reports: ZoneReports,
     /// When it was ready.
     pub started: Instant,
 }
@@ -143,6 +146,18 @@ impl DaemonState {
             }
         }
         Ok(None)
+    }
+
+    /// The zones of the device called `name` for somebody who watches: at most `max_age` old if the budget of reports allows that, otherwise as
+    /// old as they are.
+    ///
+    /// # Errors
+    /// Why nothing is known: there is no such device, it fails, or it is being asked and takes long.
+    pub fn watch_zones(&self, name: &str, max_age: Duration) -> Result<ZoneReport, String> {
+        let found = self.find(name).map_err(|error| error.to_string())?;
+        let (shard, _) = found.ok_or_else(|| format!("there is no device `{name}`"))?;
+        self.zone_reports.begin(name, (Need::Zones, max_age), reader(shard.mailbox.clone(), name.to_owned()));
+        self.zone_reports.get(name, Need::Zones, FIRST_WAIT)
     }
 
     /// The names of all devices, shard by shard.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use shingle_core::block::{Bio, DeviceId, PriorUse, Stack, StackError, Status, Why};
 use shingle_core::dm::crypt::{Ciphers, KeySource};
 use shingle_core::dm::{Resolver, TableLine};
-use shingle_core::mapper::{Mapper, MapperError, MapperErrorKind, StateName, Ticket};
+use shingle_core::mapper::{LinePlug, Mapper, MapperError, MapperErrorKind, StateName, Ticket};
 use shingle_core::multipath::{Head, Node, PathHealth};
 use shingle_core::time::Instant;
 
@@ -198,6 +198,15 @@ impl Devices {
     fn table(&self, name: &str) -> Option<Named> {
         let device = self.mapper.device(name).ok()?;
         Some(Named { name: name.to_owned(), kind: TABLE, device, leaf: device, plug: None })
+    }
+
+    /// The plugs of a device: that of a zoned disk, or those of the lines of a mapped device, each with the number of its line.
+    #[must_use]
+    pub fn plugs_of(&self, named: &Named, stack: &Stack) -> Vec<(Option<LinePlug>, DeviceId)> {
+        match named.plug {
+            Some(plug) => vec![(None, plug)],
+            None => self.mapper.plugs(&named.name, stack).into_iter().map(|it| (Some(it), it.plug)).collect(),
+        }
     }
 
     /// Kind of the disk or head with this name.

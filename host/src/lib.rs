@@ -21,6 +21,7 @@
 //! - [`latency`]: how long things took, as a histogram; [`tally`]: what exports and disks have done, and how long it took.
 //! - [`tls`]: certificates, shared keys, and streams that are encrypted with them.
 //! - [`events`]: what has happened lately; [`http`], [`web`]: HTTP to this machine, and the page.
+//! - [`zone_reports`]: zones of devices, for those who watch them.
 //! - [`trace`]: recordings of bios: the file, and what it says.
 #![forbid(unsafe_code)]
 // They panic if nobody reads: `tracing` says what happens.
@@ -64,3 +65,4 @@ pub mod tls;
 pub mod trace;
 mod volume_faults;
 pub mod web;
+pub mod zone_reports;

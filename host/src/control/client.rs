@@ -92,7 +92,7 @@ impl ControlClient {
     pub fn zones(&mut self, device: &str) -> Result<Vec<Zone>, ControlError> {
         let (mut zones, mut next) = (Vec::new(), Some(0));
         while let Some(start) = next {
-            let answer = self.call(&ReportZones { device: device.to_owned(), start, count: 0 })?;
+            let answer = self.call(&ReportZones { device: device.to_owned(), start, count: 0, max_age_ms: None })?;
             zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
             // A device that does not move on would be asked for ever.
             next = answer.next.filter(|next| *next > start);

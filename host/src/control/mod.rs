@@ -16,6 +16,7 @@ mod mapped;
 mod names;
 mod operations;
 mod paths;
+mod plugs;
 mod power;
 pub mod protocol;
 mod record;
@@ -33,7 +34,7 @@ use shingle_core::impl_error;
 
 pub use client::ControlClient;
 pub(crate) use mapped::deps;
-pub(crate) use operations::all_zones;
+pub(crate) use operations::watched_zones;
 pub use protocol::ErrorKind;
 pub use record::{RecordError, Taken, Wanted, record};
 pub use server::ControlServer;

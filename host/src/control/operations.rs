@@ -5,20 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use shingle_core::block::{Bio, Cx, DeviceId, Op, Payload, Status};
-use shingle_core::plug::{WritePolicy, ZonePlug};
+use shingle_core::block::{Bio, Op, Payload, Status};
 use shingle_core::sector::Sector;
-use shingle_core::time::Duration as Span;
 use shingle_core::zone::Zone;
 
 use super::clients::Client;
 use super::deeds::Deed;
 use super::names::unknown_device;
+use super::plugs::{self, Policies};
 use super::protocol::{
     AddExport, AddPath, Batch, Changed, CloseZones, CutPower, Done, EventList, FailPath, Failure, FinishZones,
-    GetEvents, GetMetrics, GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation, Plug,
-    Plugs, Policy, ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower,
-    SetPathPolicy, SetPathState, SetPolicy, SetScheduler, StartRecording, Started, StopRecording, ZoneInfo, Zones,
+    GetEvents, GetMetrics, GetPlugs, GetPower, GetStatus, ListPaths, ManageZones, Metrics, OpenZones, Operation,
+    ReadRecording, Reload, RemoveExport, RemovePath, ReportZones, ResetZones, RestorePath, RestorePower, SetPathPolicy,
+    SetPathState, SetPolicy, SetScheduler, StartRecording, Started, StopRecording, ZoneInfo, Zones,
 };
 use super::recording::{Recorder, Recording};
 use super::reload::reload;
@@ -32,9 +31,8 @@ use crate::devices::Named;
 use crate::mailbox::{MailboxError, Reply};
 use crate::metrics::Snapshot;
 use crate::shard::Shard;
+use crate::zone_reports::ZoneReport;
 
-/// How long a device may take to become idle for a policy change.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Zones that one message to a shard handles.
 const BATCH: usize = 256;
 
@@ -70,8 +68,7 @@ impl Drop for OneReload<'_> {
 /// Answers requests about a running stack.
 #[derive(Default)]
 pub struct Operations {
-    /// One policy change at a time: two could open each other's doors.
-    switching: Mutex<()>,
+    policies: Policies,
     /// One new name at a time: names are unique over all shards.
     naming: Mutex<()>,
     /// One stack file at a time.
@@ -152,16 +149,16 @@ impl Operations {
                 // Reloads wait for each other, and each for I/O in flight. Other clients are served meanwhile.
                 let _without_place = session.client.as_ref().map(|client| client.give_up_place());
                 let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-                reload(daemon, &|request| self.policy(daemon, request), &request)
+                reload(daemon, &|request| self.policies.serve(daemon, request), &request)
             }),
             ReportZones::NAME => serve(fields, |request| report_zones(daemon, &request)),
             ResetZones::NAME => serve(fields, |ResetZones(range)| manage(daemon, range, ZoneAction::Reset)),
             OpenZones::NAME => serve(fields, |OpenZones(range)| manage(daemon, range, ZoneAction::Open)),
             CloseZones::NAME => serve(fields, |CloseZones(range)| manage(daemon, range, ZoneAction::Close)),
             FinishZones::NAME => serve(fields, |FinishZones(range)| manage(daemon, range, ZoneAction::Finish)),
-            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs(daemon, &open(daemon, &device)?)),
+            GetPlugs::NAME => serve(fields, |GetPlugs { device }| plugs::show(daemon, &device)),
             SetScheduler::NAME => serve(fields, |request| scheduler::scheduler(daemon, &request)),
-            SetPolicy::NAME => serve(fields, |request| self.policy(daemon, &request)),
+            SetPolicy::NAME => serve(fields, |request| self.policies.serve(daemon, &request)),
             StartRecording::NAME => serve(fields, |request| session.start(&self.recorder, daemon, &request)),
             ReadRecording::NAME => serve(fields, |ReadRecording {}| session.read()),
             StopRecording::NAME => serve(fields, |StopRecording {}| session.stop()),
@@ -179,29 +176,6 @@ impl Operations {
             RestorePower::NAME => serve(fields, |request| power::restore(daemon, &request)),
             _ => mapped::run(&op, daemon, fields, &self.naming),
         }
-    }
-
-    pub(super) fn policy(
-        &self,
-        daemon: &DaemonState,
-        SetPolicy { device, policy }: &SetPolicy,
-    ) -> Result<Policy, ControlError> {
-        let device = open(daemon, device)?;
-        let Device { shard, named } = &device;
-        let plug = plug_of(daemon, named)?;
-        let current = shard.mailbox.ask(move |shard| shard.stack.device::<ZonePlug>(plug).map(ZonePlug::policy))?;
-        let before = current.unwrap_or_default();
-        let Some(wanted) = policy else {
-            return Ok(Policy { policy: before.name().into(), before: before.name().into() });
-        };
-        let wanted = wanted.parse::<WritePolicy>().map_err(|error| bad(error.to_string()))?;
-        let _one_at_a_time = self.switching.lock().unwrap_or_else(PoisonError::into_inner);
-        let switched = shard.mailbox.ask_slowly(PATIENCE, move |shard, reply| switch(shard, plug, wanted, reply))?;
-        let answer = || Policy { policy: wanted.name().into(), before: before.name().into() };
-        switched.map(|()| answer()).map_err(|mut error| {
-            error.message = format!("`{}` keeps policy {before}: {}", named.name, error.message);
-            error
-        })
     }
 }
 
@@ -237,34 +211,10 @@ impl Session {
     }
 }
 
-/// Changes the policy of a plug while nothing goes through it. Whatever happens, its door does not stay shut.
-fn switch(shard: &mut Shard, plug: DeviceId, wanted: WritePolicy, reply: Reply<Result<(), ControlError>>) {
-    shard.stack.suspend(plug);
-    let look = move |shard: &mut Shard, is_late: bool| {
-        let change = |plug: &mut ZonePlug, cx: &mut Cx<'_>| plug.set_policy(wanted, cx);
-        let is_drained = shard.stack.is_drained(plug);
-        let tried = if is_drained { shard.stack.with_device(plug, change) } else { None };
-        match tried {
-            Some(Ok(())) => Some(Ok(())),
-            Some(Err(error)) if is_late => Some(Err(ControlError::new(ErrorKind::Busy, error.to_string()))),
-            None if is_late => {
-                let message =
-                    format!("I/O in flight did not end within {} s; see `shingle status`", PATIENCE.as_secs());
-                Some(Err(ControlError::new(ErrorKind::Busy, message)))
-            }
-            _ => None,
-        }
-    };
-    shard.wait_for(Span::from_millis(PATIENCE.as_millis() as u64), look, move |shard, switched| {
-        shard.stack.resume(plug);
-        reply.send(switched);
-    });
-}
-
 /// A device that is in use until this is dropped: else it could be removed, and its place given to another one.
-struct Device<'a> {
-    shard: &'a ShardInfo,
-    named: Named,
+pub(super) struct Device<'a> {
+    pub(super) shard: &'a ShardInfo,
+    pub(super) named: Named,
 }
 
 impl Drop for Device<'_> {
@@ -275,7 +225,7 @@ impl Drop for Device<'_> {
     }
 }
 
-fn open<'a>(daemon: &'a DaemonState, name: &str) -> Result<Device<'a>, ControlError> {
+pub(super) fn open<'a>(daemon: &'a DaemonState, name: &str) -> Result<Device<'a>, ControlError> {
     for shard in &daemon.shards {
         let wanted = name.to_owned();
         let opened = shard.mailbox.ask(move |shard| shard.devices.open(&wanted).and(shard.devices.find(&wanted)))?;
@@ -286,20 +236,7 @@ fn open<'a>(daemon: &'a DaemonState, name: &str) -> Result<Device<'a>, ControlEr
     Err(unknown_device(daemon, name)?)
 }
 
-fn plug_of(daemon: &DaemonState, named: &Named) -> Result<DeviceId, ControlError> {
-    let plan = daemon.plan();
-    let disk = plan.disks.iter().find(|disk| disk.name == named.name);
-    let owner = disk.and_then(|disk| disk.path_of.as_ref());
-    named.plug.ok_or_else(|| {
-        let message = match owner {
-            Some(owner) => format!("`{}` is a path of `{owner}`, where its zone writes are ordered", named.name),
-            None => format!("`{}` is not a zoned disk: only those have plugs and a policy", named.name),
-        };
-        ControlError::new(ErrorKind::NotZoned, message)
-    })
-}
-
-fn not_zoned(named: &Named) -> ControlError {
+pub(super) fn not_zoned(named: &Named) -> ControlError {
     ControlError::new(ErrorKind::NotZoned, format!("`{}` is not zoned", named.name))
 }
 
@@ -317,44 +254,51 @@ fn report_zones(daemon: &DaemonState, request: &ReportZones) -> Result<Zones, Co
     let (device, start, count) = (open(daemon, &request.device)?, request.start, request.count);
     let (capacity, _) = shape(&device)?;
     if start >= capacity {
-        return Ok(Zones { zones: Vec::new(), next: None });
+        return Ok(Zones { zones: Vec::new(), next: None, age_ms: None });
     }
     let most = if count == 0 { MOST_ZONES } else { (count as usize).min(MOST_ZONES) };
-    let zones = report(&device, start, most)?;
+    let (zones, age) = match request.max_age_ms {
+        None => (report(&device, start, most)?, None),
+        Some(ms) => {
+            let known = daemon.watch_zones(&device.named.name, Duration::from_millis(ms));
+            let known = known.map_err(|why| ControlError::new(ErrorKind::NotReady, why))?;
+            let all = known.zones.as_deref().unwrap_or_default();
+            let first = all.partition_point(|zone| (zone.start + zone.len).0 <= start);
+            (all[first..].iter().take(most).copied().collect(), Some(known.began.elapsed()))
+        }
+    };
+    let age_ms = age.map(|age| age.as_millis() as u64);
     let next = zones.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end < capacity);
-    Ok(Zones { zones: zones.iter().map(ZoneInfo::from).collect(), next })
+    Ok(Zones { zones: zones.iter().map(ZoneInfo::from).collect(), next, age_ms })
 }
 
-/// All zones of a device, asked for some at a time, and what each is used for, if a table above knows that. More than `most` are refused.
-pub(crate) fn all_zones(
+/// How old the zones of a page may be.
+const PAGE_AGE: Duration = Duration::from_millis(800);
+
+/// All zones of a device for somebody who watches, and what each is used for, if a table above knows that. More than `most` are refused.
+pub(crate) fn watched_zones(
     daemon: &DaemonState,
     device: &str,
     most: usize,
-) -> Result<(Vec<Zone>, Vec<Option<&'static str>>), ControlError> {
+) -> Result<(ZoneReport, Vec<Option<&'static str>>), ControlError> {
     let device = open(daemon, device)?;
     let (capacity, zone_sectors) = shape(&device)?;
-    let count = capacity.div_ceil(zone_sectors);
-    if count > most as u64 {
+    let count = capacity.div_ceil(zone_sectors) as usize;
+    if count > most {
         return Err(bad(format!("`{}` has {count} zones, and {most} are shown at most", device.named.name)));
     }
-    let (mut zones, mut next) = (Vec::with_capacity(count as usize), 0);
-    while next < capacity {
-        let some = report(&device, next, MOST_ZONES)?;
-        // A device that does not move on would be asked for ever.
-        let Some(end) = some.last().map(|zone| (zone.start + zone.len).0).filter(|end| *end > next) else { break };
-        zones.extend(some);
-        next = end;
-    }
+    let report = daemon.watch_zones(&device.named.name, PAGE_AGE);
+    let report = report.map_err(|why| ControlError::new(ErrorKind::NotReady, why))?;
     let mut uses = Vec::new();
-    while uses.len() < zones.len() {
-        let (id, some) = (device.named.device, uses.len() as u32..(uses.len() + MOST_ZONES).min(zones.len()) as u32);
+    while uses.len() < count {
+        let (id, some) = (device.named.device, uses.len() as u32..(uses.len() + MOST_ZONES).min(count) as u32);
         let some = device.shard.mailbox.ask(move |shard| shard.devices.mapper.zone_uses(id, some, &shard.stack))?;
         if some.is_empty() {
             break;
         }
         uses.extend(some);
     }
-    Ok((zones, uses))
+    Ok((report, uses))
 }
 
 /// Zones of a device from the one that holds the sector `start` on.
@@ -456,20 +400,6 @@ fn run_batch(
         }
     })??;
     failed.map_or(Ok(()), |refusal| Err(refusal.error(named, op)))
-}
-
-fn plugs(daemon: &DaemonState, Device { shard, named }: &Device<'_>) -> Result<Plugs, ControlError> {
-    let plug = plug_of(daemon, named)?;
-    let plugs = shard.mailbox.ask(move |shard| {
-        let plug = shard.stack.device::<ZonePlug>(plug)?;
-        Some(Plugs {
-            policy: plug.policy().name().into(),
-            active: plug.active(),
-            longest_wait_ns: plug.longest_wait().as_nanos(),
-            plugs: plug.dump().map(|plug| Plug::from(&plug)).collect(),
-        })
-    })?;
-    plugs.ok_or_else(|| not_zoned(named))
 }
 
 #[cfg(test)]

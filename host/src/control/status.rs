@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use shingle_core::block::Op;
-use shingle_core::plug::ZonePlug;
+use shingle_core::block::{DeviceId, Op, Stack};
+use shingle_core::plug::{WritePolicy, ZonePlug};
 use shingle_core::scheduler::scheduler_of;
 use shingle_core::time::Duration;
 
 use super::mapped::figures_of;
+use super::plugs::common_policy;
 use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned};
 use super::{ControlError, paths, power};
 use crate::daemon_state::DaemonState;
@@ -79,15 +80,20 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
 fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
     let (stack, mapper) = (&shard.stack, &shard.devices.mapper);
     let limits = stack.limits(named.device);
+    let append = ZoneAppend::of(stack, named.device);
     let zoned = limits.zoned.as_ref().map(|zoned| Zoned {
         zones: limits.zones(),
         zone_sectors: zoned.zone_sectors,
         max_open: zoned.max_open,
         max_active: zoned.max_active,
+        zone_append: if append.is_emulated { "emulated" } else { "native" }.into(),
         max_append_sectors: zoned.max_append,
+        max_hw_append_sectors: append.max_hw_sectors,
     });
     let figures = mapper.figures(&named.name, false, stack).unwrap_or_default();
-    let plug = named.plug.and_then(|plug| stack.device::<ZonePlug>(plug));
+    let plugs: Vec<&ZonePlug> =
+        shard.devices.plugs_of(named, stack).into_iter().filter_map(|(_, plug)| stack.device(plug)).collect();
+    let policies: Vec<WritePolicy> = plugs.iter().map(|plug| plug.policy()).collect();
     let health = mapper.health(&named.name, stack);
     DeviceStatus {
         name: named.name.clone(),
@@ -103,15 +109,38 @@ fn describe(shard: &Shard, number: usize, named: &Named) -> DeviceStatus {
         fault: health.fault(),
         counters: counters(shard, named),
         figures: figures.into_iter().filter(|(_, figures)| !figures.is_empty()).map(|(_, it)| figures_of(it)).collect(),
-        policy: plug.map(|plug| plug.policy().name().into()),
+        policy: (!plugs.is_empty()).then(|| common_policy(&policies)),
         scheduler: named.is_disk().then(|| scheduler_of(stack, named.leaf).name().into()),
         queue_depth: stack.scheduler_depth(named.leaf),
-        active_plugs: plug.map(ZonePlug::active),
-        plug_failure: plug.and_then(ZonePlug::failure).map(ToString::to_string),
+        active_plugs: (!plugs.is_empty()).then(|| plugs.iter().map(|plug| plug.active()).sum()),
+        plug_failure: plugs.iter().find_map(|plug| plug.failure()).map(ToString::to_string),
         multipath: paths::status_of(shard, named),
         drive: power::status_of(shard, named),
         shard: number,
         path: None,
+    }
+}
+
+/// How a zoned device appends.
+struct ZoneAppend {
+    /// True if a plug, of this device or of one below, makes writes of appends.
+    is_emulated: bool,
+    /// Longest append of the hardware; `None` if a disk has none.
+    max_hw_sectors: Option<u32>,
+}
+
+impl ZoneAppend {
+    fn of(stack: &Stack, id: DeviceId) -> Self {
+        let max_hw_sectors = stack.limits(id).zoned.as_ref().and_then(|zoned| zoned.max_append);
+        let own = Self { is_emulated: max_hw_sectors.is_none(), max_hw_sectors };
+        let below = stack.below(id).iter().filter(|below| stack.limits(**below).zoned.is_some());
+        let below = below.map(|below| Self::of(stack, *below)).reduce(|a, b| Self {
+            is_emulated: a.is_emulated || b.is_emulated,
+            max_hw_sectors: a.max_hw_sectors.zip(b.max_hw_sectors).map(|(a, b)| a.min(b)),
+        });
+        let Some(below) = below else { return own };
+        let emulates = stack.device::<ZonePlug>(id).is_some_and(ZonePlug::emulates_append);
+        Self { is_emulated: emulates || below.is_emulated, ..below }
     }
 }
 

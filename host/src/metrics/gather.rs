@@ -1,8 +1,6 @@
 //! Asking a running stack: some devices at a time, so that no shard stands still.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Instant;
 
 use shingle_core::block::{Counters, DeviceId, Figure, Op, Stack, Status};
 use shingle_core::device::NullDevice;
@@ -17,12 +15,13 @@ use super::figures;
 use crate::daemon_state::{DaemonState, ShardInfo};
 use crate::devices::Named;
 use crate::disk::file::FileDisk;
-use crate::disk::zoned_blk::{Survey, Surveyed, ZonedBlk};
+use crate::disk::zoned_blk::ZonedBlk;
 use crate::disk::zoned_dir::ZonedDir;
 use crate::mailbox::MailboxError;
 use crate::serve::Export;
 use crate::shard::Shard;
 use crate::tally::{Latency, Tally, Work};
+use crate::zone_reports::{FIRST_WAIT, Need, SHARE, ZoneReports, reader};
 
 /// Devices that a shard is asked about at a time.
 const DEVICES: usize = 32;
@@ -30,6 +29,10 @@ const DEVICES: usize = 32;
 const ZONES: u32 = 1 << 17;
 /// Age from which a bio counts as stuck.
 const STUCK: Duration = Duration::from_millis(1000);
+/// How old the conditions of zones may be that only the disk knows.
+const ZONES_AGE: std::time::Duration = std::time::Duration::from_secs(10);
+/// What is older than so many times that, or so many times the period of reports, is told no more.
+const MOST_PERIODS: u32 = 6;
 
 /// A value, and what tells it apart from others of its family.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,12 +67,12 @@ impl Snapshot {
         let mut all = Self::default();
         all.number("build_info", &[env!("CARGO_PKG_VERSION")], 1.0);
         all.number("uptime_seconds", &[], daemon.started.elapsed().as_secs_f64());
-        let (mut names, mut surveys) = (Vec::new(), Vec::new());
+        let (mut names, mut asked) = (Vec::new(), Vec::new());
         for (number, shard) in daemon.shards.iter().enumerate() {
-            names.push(all.take_shard(daemon, number, shard, &mut surveys)?);
+            names.push(all.take_shard(daemon, number, shard, &mut asked)?);
         }
         // All disks have been asked by now, so that one waits for them no longer than for the slowest.
-        surveys.iter().for_each(|(name, survey)| all.add_survey(name, survey));
+        asked.iter().for_each(|name| all.add_report(name, &daemon.zone_reports));
         for (export, health) in daemon.export_health()? {
             all.number("export_health", &[&export.name, health.name()], 1.0);
         }
@@ -87,7 +90,7 @@ impl Snapshot {
         daemon: &DaemonState,
         number: usize,
         shard: &ShardInfo,
-        surveys: &mut Vec<(String, Arc<Survey>)>,
+        asked: &mut Vec<String>,
     ) -> Result<Vec<Named>, MailboxError> {
         let label = number.to_string();
         let of_shard = [label.as_str()];
@@ -101,9 +104,10 @@ impl Snapshot {
             let looked = shard.mailbox.ask(|shard| look(shard, wanted))?;
             for (named, device) in named[next..].iter().zip(&looked) {
                 self.add_device(named, &label, device);
-                if let Some(survey) = &device.survey {
-                    survey.begin(Instant::now());
-                    surveys.push((named.name.clone(), Arc::clone(survey)));
+                if device.has_to_be_asked {
+                    let read = reader(shard.mailbox.clone(), named.name.clone());
+                    daemon.zone_reports.begin(&named.name, (Need::Counts, ZONES_AGE), read);
+                    asked.push(named.name.clone());
                 }
             }
             next += looked.len();
@@ -206,10 +210,14 @@ impl Snapshot {
         self.number("zones_active", &[name], sum(Condition::is_active));
     }
 
-    fn add_survey(&mut self, name: &str, survey: &Survey) {
-        let Some(Surveyed { zones, asked }) = survey.counted() else { return };
-        self.add_conditions(name, &zones);
-        self.number("zones_age_seconds", &[name], asked.elapsed().as_secs_f64());
+    /// The zones of a disk that only knows them itself, unless what is known of them is so old that it means nothing.
+    fn add_report(&mut self, name: &str, reports: &ZoneReports) {
+        let Ok(report) = reports.get(name, Need::Counts, FIRST_WAIT) else { return };
+        let age = report.began.elapsed();
+        if age < ZONES_AGE.max(report.took * SHARE) * MOST_PERIODS {
+            self.add_conditions(name, &report.counts);
+            self.number("zones_age_seconds", &[name], age.as_secs_f64());
+        }
     }
 
     /// A figure that has no family is not shown: `shingle/tests/daemon/metrics.rs` holds that each has one.
@@ -281,7 +289,8 @@ struct Device {
     /// By condition, in the order of [`Condition::ALL`].
     zones: Option<[u32; Condition::ALL.len()]>,
     /// Of a disk that alone knows its zones.
-    survey: Option<Arc<Survey>>,
+    /// True if only the disk knows the conditions of its zones.
+    has_to_be_asked: bool,
     max_open: Option<u32>,
     max_active: Option<u32>,
     plug: Option<Plug>,
@@ -328,6 +337,17 @@ struct Plug {
     is_failed: bool,
 }
 
+impl Plug {
+    /// This plug and another one of the same device.
+    fn with(self, other: Self) -> Self {
+        Self {
+            busy: self.busy + other.busy,
+            longest_wait: self.longest_wait.max(other.longest_wait),
+            is_failed: self.is_failed || other.is_failed,
+        }
+    }
+}
+
 /// Looks at the first of these devices: not at all of them if that takes too long. One is always looked at.
 fn look(shard: &Shard, wanted: Vec<Named>) -> Vec<Device> {
     let (mut looked, mut zones) = (Vec::with_capacity(wanted.len()), 0);
@@ -348,11 +368,12 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
     let drive = stack.device::<LiveDrive>(named.leaf);
     let zones = stack.device::<NullDevice>(named.leaf).and_then(NullDevice::zones).or_else(dir);
     let zones = zones.or_else(|| drive.and_then(LiveDrive::zones));
-    let plug = |plug: &ZonePlug| Plug {
+    let plugs = shard.devices.plugs_of(named, stack).into_iter().filter_map(|(_, id)| stack.device::<ZonePlug>(id));
+    let plug = plugs.map(|plug| Plug {
         busy: plug.active(),
         longest_wait: plug.longest_wait(),
         is_failed: plug.failure().is_some(),
-    };
+    });
     let head = stack.device::<Head>(named.leaf);
     let paths = head.into_iter().flat_map(|head| {
         let path = move |path: PathReport| (shard.devices.label(path.device), path, head.windows(path.number));
@@ -364,10 +385,10 @@ fn look_at(shard: &Shard, named: &Named) -> Device {
         counters: stack.counters(named.device),
         latencies: latencies_of(stack, named.leaf).map_or(Vec::new(), Vec::from),
         zones: zones.map(by_condition),
-        survey: stack.device::<ZonedBlk>(named.leaf).map(|disk| disk.survey().clone()),
+        has_to_be_asked: stack.device::<ZonedBlk>(named.leaf).is_some(),
         max_open: limits.zoned.as_ref().and_then(|zoned| zoned.max_open),
         max_active: limits.max_active(),
-        plug: named.plug.and_then(|id| stack.device(id)).map(plug),
+        plug: plug.reduce(Plug::with),
         figures: shard.devices.mapper.figures(&named.name, false, stack).unwrap_or_default(),
         paths: paths.collect(),
         waiting: head.map(Head::waiting),

@@ -36,7 +36,15 @@ impl Watched for LoneDisk {
     /// That of a stack without shards, with one disk.
     fn status(&self) -> Result<Value, String> {
         let (zones, zone_sectors, sectors) = self.shape;
-        let zoned = Zoned { zones, zone_sectors, max_open: None, max_active: None, max_append_sectors: None };
+        let zoned = Zoned {
+            zones,
+            zone_sectors,
+            max_open: None,
+            max_active: None,
+            zone_append: String::new(),
+            max_append_sectors: None,
+            max_hw_append_sectors: None,
+        };
         let disk = DeviceStatus {
             name: self.name.clone(),
             kind: "disk".into(),

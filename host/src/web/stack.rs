@@ -35,12 +35,13 @@ impl Watched for WatchedStack {
     }
 
     fn zones(&self, device: &str, most: usize) -> Result<ZoneList, String> {
-        let (zones, words) = control::all_zones(&self.0, device, most).map_err(|error| error.to_string())?;
+        let (report, words) = control::watched_zones(&self.0, device, most).map_err(|error| error.to_string())?;
+        let zones = report.zones.map_or_else(Vec::new, |zones| zones.to_vec());
         let known: BTreeSet<&'static str> = words.iter().flatten().copied().collect();
         let names: Vec<&'static str> =
             if known.is_empty() { Vec::new() } else { [""].into_iter().chain(known).collect() };
         let place = |word: &Option<&'static str>| names.iter().position(|name| *name == word.unwrap_or_default());
         let uses = words.iter().map(|word| place(word).unwrap_or_default() as u8).collect();
-        Ok(ZoneList { zones, uses, names })
+        Ok(ZoneList { zones, uses, names, age: Some(report.began.elapsed()) })
     }
 }

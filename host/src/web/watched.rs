@@ -1,5 +1,7 @@
 //! What a page can be of.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use shingle_core::zone::Zone;
 
@@ -14,6 +16,8 @@ pub struct ZoneList {
     pub uses: Vec<u8>,
     /// The names of that. The first is that of zones of which it is not known.
     pub names: Vec<&'static str>,
+    /// How old that is; `None` if it was read for this answer.
+    pub age: Option<Duration>,
 }
 
 /// What a page is of. Everything may wait, and errors are texts for people.

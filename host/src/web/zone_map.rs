@@ -1,7 +1,7 @@
 //! The zones of devices for those who look at them all the time: who has some of them gets what has changed since.
 //!
 //! An answer is eight numbers of 32 bits, little-endian: the letters `SHZ1`, its version, the zones of the device, those in this answer, 1 if
-//! it says all (and 0 if what it does not say is as it was), sectors of a zone, and twice 0. Then come columns with a value for each zone
+//! it says all (and 0 if what it does not say is as it was), sectors of a zone, its age in milliseconds, and 0. Then come columns with a value for each zone
 //! in the answer: its number, sectors written, sectors that can be written (32 bits each), type and condition (as the kernel counts, 16 times the
 //! one plus the other), and what it is used for (8 bits each). The rest is the names of uses, divided by newlines.
 
@@ -47,6 +47,8 @@ impl Cell {
 struct Map {
     read: Instant,
     took: Duration,
+    /// How old the zones were when they were read.
+    age: Duration,
     asked: Instant,
     version: u32,
     zone_sectors: u32,
@@ -63,15 +65,16 @@ impl Map {
         // Versions of a map that is made anew, here or in a later daemon, are greater than those that somebody may have: they rise more slowly than this.
         let version = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as u32);
         let (cells, names) = (Vec::new(), Vec::new());
-        let (took, zone_sectors) = (Duration::ZERO, 0);
-        Self { read: now, took, asked: now, version, zone_sectors, cells, names, whole: version }
+        let (took, age, zone_sectors) = (Duration::ZERO, Duration::ZERO, 0);
+        Self { read: now, took, age, asked: now, version, zone_sectors, cells, names, whole: version }
     }
 
     fn is_good(&self) -> bool {
         !self.cells.is_empty() && self.read.elapsed() < GOOD.max(self.took * SHARE)
     }
 
-    fn learn(&mut self, ZoneList { zones, uses, names }: ZoneList) {
+    fn learn(&mut self, ZoneList { zones, uses, names, age }: ZoneList) {
+        self.age = age.unwrap_or_default();
         self.version = self.version.wrapping_add(1);
         if zones.len() != self.cells.len() || names != self.names {
             self.whole = self.version;
@@ -94,8 +97,9 @@ impl Map {
         let is_new = |(_, changed): &&(Cell, u32)| is_whole || *changed > version;
         let count = self.cells.iter().filter(is_new).count();
         let names = self.names.join("\n");
-        let head =
-            [MAGIC, self.version, self.cells.len() as u32, count as u32, is_whole.into(), self.zone_sectors, 0, 0];
+        let age = u32::try_from((self.age + self.read.elapsed()).as_millis()).unwrap_or(u32::MAX);
+        let (cells, count_sent) = (self.cells.len() as u32, count as u32);
+        let head = [MAGIC, self.version, cells, count_sent, is_whole.into(), self.zone_sectors, age, 0];
         let mut bytes = Vec::with_capacity(32 + 14 * count + names.len());
         head.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         let numbered = || self.cells.iter().zip(0_u32..).filter(|(cell, _)| is_new(cell));
@@ -170,7 +174,7 @@ mod tests {
         let all = map.since(0);
         assert_eq!(all.len(), 32 + 1000 * 14);
         let head = numbers(&all[..32]);
-        assert_eq!(head, [MAGIC, map.version, 1000, 1000, 1, 64, 0, 0]);
+        assert_eq!(head[..6], [MAGIC, map.version, 1000, 1000, 1, 64]);
         let version = map.version;
         (zones[7].wp, zones[7].cond) = (Sector(7 * 64 + 9), Condition::ImplicitOpen);
         map.learn(list(&zones));
@@ -185,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_says_how_old_the_zones_are() {
+        let mut map = Map::new();
+        map.learn(ZoneList { age: Some(Duration::from_secs(75)), ..list(&zones(10)) });
+        let age_ms = numbers(&map.since(0)[24..28])[0];
+        assert!(age_ms >= 75_000, "{age_ms}");
+    }
+
+    #[test]
     fn a_device_that_gets_other_zones_or_another_user_is_told_as_a_whole() {
         let mut map = Map::new();
         map.learn(list(&zones(10)));
@@ -192,7 +204,7 @@ mod tests {
         map.learn(list(&zones(12)));
         assert_eq!(numbers(&map.since(version)[8..20]), [12, 12, 1]);
         let version = map.version;
-        map.learn(ZoneList { names: vec!["", "data"], uses: vec![1; 12], zones: zones(12) });
+        map.learn(ZoneList { names: vec!["", "data"], uses: vec![1; 12], zones: zones(12), age: None });
         let whole = map.since(version);
         assert!(whole.ends_with(b"\ndata"));
         assert_eq!(numbers(&whole[8..20]), [12, 12, 1]);

@@ -8,16 +8,17 @@ use super::remote::AskArgs;
 use super::{CliError, output, path, power, words};
 use shingle_host::config::format_bytes;
 use shingle_host::control::protocol::{
-    DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, SetPolicy, SetScheduler, Status, Stuck,
+    DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, LinePolicy, SetPolicy, SetScheduler, Status,
+    Stuck, Zoned,
 };
 
 /// Most stuck bios that the table shows.
 const MOST_STUCK: usize = 8;
 
-/// Show the zone write plugs of a disk, as debugfs zone_wplugs does
+/// Show the zone write plugs of a disk or of table lines, as debugfs zone_wplugs does
 #[derive(Args)]
 pub struct PlugsArgs {
-    /// The disk
+    /// The disk, the mapped device, or NAME/LINE for one line of its table (counted from 1)
     device: String,
     /// Form of the lines
     #[arg(long, value_enum, default_value = "debugfs")]
@@ -35,10 +36,10 @@ enum PlugFormat {
     Debugfs612,
 }
 
-/// Show or change how zone writes to a disk are ordered, while it is in use
+/// Show or change how zone writes to a disk or to table lines are ordered, while the device is in use
 #[derive(Args)]
 pub struct PolicyArgs {
-    /// The disk
+    /// The disk, the mapped device, or NAME/LINE for one line of its table (counted from 1)
     device: String,
     /// The new policy
     #[arg(value_parser = words::policy_name())]
@@ -90,7 +91,7 @@ fn status_text(status: &Status) -> String {
     for url in &status.web {
         shown.insert_str(shown.len() - 1, &format!("web page at {url}\n"));
     }
-    let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "scheduler", "shard"];
+    let header = ["device", "kind", "size", "zones", "open/active limit", "zone append", "policy", "scheduler", "shard"];
     shown += &output::table(&header, &[2, 3, 7], devices.iter().map(device_row));
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
@@ -225,10 +226,23 @@ fn device_row(device: &DeviceStatus) -> Vec<String> {
         format_bytes(device.bytes),
         or_dash(zoned.map(|zoned| zoned.zones)),
         or_dash(limits),
+        or_dash(zoned.map(append_text)),
         or_dash(device.policy.as_ref()),
         or_dash(device.scheduler.as_ref()),
         device.shard.to_string(),
     ]
+}
+
+/// How zones are appended to, the longest append, and that of the hardware if a plug makes writes of appends.
+fn append_text(zoned: &Zoned) -> String {
+    let size =
+        |sectors: Option<u32>| sectors.map_or("none".to_owned(), |sectors| format_bytes(u64::from(sectors) * 512));
+    let most = size(zoned.max_append_sectors);
+    match zoned.zone_append.as_str() {
+        "" => "-".to_owned(),
+        "emulated" => format!("emulated, {most} (hardware {})", size(zoned.max_hw_append_sectors)),
+        how => format!("{how}, {most}"),
+    }
 }
 
 fn traffic_row(device: &DeviceStatus) -> Vec<String> {
@@ -254,20 +268,22 @@ pub fn plugs(args: &PlugsArgs) -> Result<(), CliError> {
     let format = if args.format == PlugFormat::Debugfs { DumpFormat::Named } else { DumpFormat::Bare };
     let mut lines = String::new();
     for plug in &answer.plugs {
+        if let (Some(line), true) = (plug.line, answer.lines.len() > 1) {
+            lines += &format!("{}/{line} ", plain_name(&args.device));
+        }
         // Writing to a string does not fail.
         let _ = PlugDump::from(plug).write(format, &mut lines);
         lines.push('\n');
     }
     output::print(&lines)?;
     // Apart from the lines, so that these are exactly what debugfs would show.
-    let longest_wait_us = answer.longest_wait_ns / 1_000;
-    output::remark(&format!(
-        "policy {}, {} zones with a command in flight or in line, longest wait of a write {}.{:03} ms\n",
-        answer.policy,
-        answer.active,
-        longest_wait_us / 1_000,
-        longest_wait_us % 1_000,
-    ));
+    if answer.lines.is_empty() {
+        output::remark(&plug_remark("", &answer.policy, answer.active, answer.longest_wait_ns));
+    }
+    for line in &answer.lines {
+        let of = format!("{}/{} ({}): ", plain_name(&args.device), line.line, line.target);
+        output::remark(&plug_remark(&of, &line.policy, line.active, line.longest_wait_ns));
+    }
     Ok(())
 }
 
@@ -286,6 +302,20 @@ pub fn scheduler(args: &SchedulerArgs) -> Result<(), CliError> {
         (None, None) => output::print(&format!("{now}\n")),
         _ => output::print(&format!("{device}: {} -> {now}\n", answer.before)),
     }
+    Ok(())
+}
+
+/// The name of a mapped device without the line that stands behind it.
+fn plain_name(device: &str) -> &str {
+    let line = device.rsplit_once('/').filter(|(_, line)| line.parse::<u32>().is_ok());
+    line.map_or(device, |(name, _)| name)
+}
+
+fn plug_remark(of: &str, policy: &str, active: u32, longest_wait_ns: u64) -> String {
+    let (ms, us) = (longest_wait_ns / 1_000_000, longest_wait_ns / 1_000 % 1_000);
+    format!(
+        "{of}policy {policy}, {active} zones with a command in flight or in line, longest wait of a write {ms}.{us:03} ms\n"
+    )
 }
 
 /// Runs `shingle policy`.
@@ -296,6 +326,11 @@ pub fn policy(args: &PolicyArgs) -> Result<(), CliError> {
         return output::print_json(&json!(answer));
     }
     match &args.policy {
+        None if answer.lines.len() > 1 => {
+            let name = plain_name(&args.device);
+            let line = |line: &LinePolicy| format!("{name}/{} ({}): {}\n", line.line, line.target, line.policy);
+            output::print(&answer.lines.iter().map(line).collect::<String>())
+        }
         None => output::print(&format!("{}\n", answer.policy)),
         Some(_) => output::print(&format!("{}: {} -> {}\n", args.device, answer.before, answer.policy)),
     }

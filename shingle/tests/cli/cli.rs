@@ -276,7 +276,7 @@ fn plugs_are_dumped_and_the_policy_changes_while_the_disk_is_in_use() {
         assert_eq!(scratch.ok("policy smr"), format!("{policy}\n"));
     }
     scratch.fails("policy smr fifo", 1, &["unknown write policy", "zone-lock"]);
-    scratch.fails("plugs seq", 1, &["`seq` is not a zoned disk"]);
+    scratch.fails("plugs seq", 1, &["`seq` has no plugs and no policy"]);
 }
 
 #[test]

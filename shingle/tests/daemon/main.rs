@@ -10,6 +10,7 @@ mod nbd_clients;
 mod power_directory;
 mod reload;
 mod stl_daemon;
+mod table_plugs;
 mod tls;
 mod unusable_volumes;
 mod web;

@@ -75,7 +75,7 @@ pub struct DeviceStatus {
     /// What its targets know of themselves: an object for each that does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figures>,
-    /// How zone writes are ordered, on a zoned disk.
+    /// How zone writes are ordered, on a device with plugs; `mixed` if lines of its table differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// I/O scheduler of a disk: `none` or `mq-deadline`.
@@ -135,8 +135,14 @@ pub struct Zoned {
     pub max_open: Option<u32>,
     /// Most active zones.
     pub max_active: Option<u32>,
-    /// Longest append of its own.
+    /// `native` if the hardware executes zone appends; `emulated` if a plug makes writes of them.
+    #[serde(default)]
+    pub zone_append: String,
+    /// Longest zone append that the device takes, native or emulated (the kernel's `zone_append_max_bytes`, in sectors).
     pub max_append_sectors: Option<u32>,
+    /// Longest zone append of the hardware; `null` if it has none (the kernel's `max_hw_zone_append_sectors` of 0).
+    #[serde(default)]
+    pub max_hw_append_sectors: Option<u32>,
 }
 
 /// Bios that went through a device, by operation.

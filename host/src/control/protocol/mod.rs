@@ -27,7 +27,7 @@ pub use requests::{
     SetScheduler, StartRecording, StopRecording, Suspend, Wait, WipeTable,
 };
 pub use schema::schema;
-pub use zones::{Changed, Plug, Plugs, Policy, Scheduler, ZoneInfo, Zones};
+pub use zones::{Changed, LinePlugs, LinePolicy, Plug, Plugs, Policy, Scheduler, ZoneInfo, Zones};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

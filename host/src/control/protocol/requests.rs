@@ -84,6 +84,9 @@ requests! {
         /// Number of zones; 0: as many as fit.
         #[serde(default)]
         pub count: u64,
+        /// For those who watch: the zones may be as old as that, in milliseconds, or older if the device takes long to report them. Left out, the
+        /// device is asked now.
+        pub max_age_ms: Option<u64>,
     }
 
     /// Makes zones empty.
@@ -98,15 +101,15 @@ requests! {
     /// Makes zones full.
     "zones.finish" => Changed: pub struct FinishZones(pub ManageZones)
 
-    /// Shows the zone write plugs of a zoned disk.
+    /// Shows the zone write plugs of a zoned disk, or of the lines of a mapped device.
     "plugs" => Plugs: pub struct GetPlugs {
-        /// The disk.
+        /// The disk, the mapped device, or `NAME/LINE` for one line of its table, counted from 1.
         pub device: String,
     }
 
-    /// Shows how zone writes to a disk are ordered, or changes it while the disk is in use.
+    /// Shows how zone writes are ordered, or changes it while the device is in use.
     "policy" => Policy: pub struct SetPolicy {
-        /// The disk.
+        /// The disk, the mapped device, or `NAME/LINE` for one line of its table, counted from 1.
         pub device: String,
         /// The new policy: `plug`, `qd1`, `elevator`, `zone-lock` or `none`; nothing changes if it is left out.
         pub policy: Option<String>,

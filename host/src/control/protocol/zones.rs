@@ -13,6 +13,9 @@ pub struct Zones {
     pub zones: Vec<ZoneInfo>,
     /// The sector to go on from; `null` at the end.
     pub next: Option<u64>,
+    /// How old that is, in milliseconds; none if the device was asked for this answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
 }
 
 /// A zone.
@@ -83,23 +86,44 @@ pub struct Changed {
     pub zones: u64,
 }
 
-/// The zone write plugs of a disk.
+/// The zone write plugs of a disk, or of the lines of a mapped device.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Plugs {
+    /// How zone writes are ordered; `mixed` if lines differ.
+    pub policy: String,
+    /// Zones with a command in flight, or in line for the disk.
+    pub active: u32,
+    /// Of a write from submission to dispatch, since the policy was chosen.
+    pub longest_wait_ns: u64,
+    /// The plugs of zones.
+    pub plugs: Vec<Plug>,
+    /// The lines of the mapped device that have a plug; none for a disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LinePlugs>,
+}
+
+/// The plug of a table line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LinePlugs {
+    /// Number of the line, from 1.
+    pub line: u32,
+    /// The line's target.
+    pub target: String,
     /// How zone writes are ordered.
     pub policy: String,
     /// Zones with a command in flight, or in line for the disk.
     pub active: u32,
     /// Of a write from submission to dispatch, since the policy was chosen.
     pub longest_wait_ns: u64,
-    /// The plugs.
-    pub plugs: Vec<Plug>,
 }
 
 /// A zone write plug, as debugfs shows it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Plug {
-    /// Number of the zone.
+    /// Number of the table line, from 1; of a disk there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Number of the zone, counted within its line.
     pub zone: u32,
     /// 1: `PLUGGED`, 2: `NEED_WP_UPDATE`.
     pub flags: u32,
@@ -116,7 +140,7 @@ pub struct Plug {
 impl From<&PlugDump> for Plug {
     fn from(plug: &PlugDump) -> Self {
         let (zone, flags, condition) = (plug.zone.0, plug.flags(), plug.condition.into());
-        Self { zone, flags, refs: plug.refs, condition, wp_offset: plug.wp_offset, pending: plug.pending }
+        Self { line: None, zone, flags, refs: plug.refs, condition, wp_offset: plug.wp_offset, pending: plug.pending }
     }
 }
 
@@ -138,10 +162,24 @@ impl From<&Plug> for PlugDump {
 /// How zone writes are ordered.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Policy {
+    /// Now; `mixed` if lines of a mapped device differ.
+    pub policy: String,
+    /// Before the request; `mixed` if lines of a mapped device differed.
+    pub before: String,
+    /// The lines of the mapped device that are meant, with the policy of each; none for a disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LinePolicy>,
+}
+
+/// How zone writes to a table line are ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinePolicy {
+    /// Number of the line, from 1.
+    pub line: u32,
+    /// The line's target.
+    pub target: String,
     /// Now.
     pub policy: String,
-    /// Before the request.
-    pub before: String,
 }
 
 /// I/O scheduler of a disk.

@@ -21,7 +21,6 @@ use shingle_sys::zoned_block::ZoneCommand;
 use shingle_sys::{Fd, Request, RingHandle};
 
 use super::calls::Calls;
-use super::survey::Survey;
 use super::verdict::{Verdict, judge};
 use crate::disk::jobs::{InSteps, Job, Jobs};
 use crate::disk::overdue::{Overdue, Watch};
@@ -57,7 +56,6 @@ pub struct ZonedBlk {
     /// Why no change and no flush succeeds any more: what of the earlier ones is durable is unknown.
     lost: Option<Arc<str>>,
     notices: VecDeque<String>,
-    survey: Arc<Survey>,
 }
 
 /// An open disk and what is known of it.
@@ -125,7 +123,6 @@ impl ZonedBlk {
         let (jobs, in_line, notices) = (Jobs::new(), VecDeque::with_capacity(256), VecDeque::new());
         let (gone, lost) = (None, None);
         let (flush_failed, doubts, doubted) = (false, 0, Vec::new());
-        let survey = Arc::new(Survey::new(&calls, limits.capacity));
         Self {
             path,
             file,
@@ -145,7 +142,6 @@ impl ZonedBlk {
             doubted,
             lost,
             notices,
-            survey,
         }
     }
 }
@@ -231,12 +227,6 @@ impl ZonedBlk {
     #[must_use]
     pub fn tally(&self) -> &Tally {
         self.jobs.tally()
-    }
-
-    /// Its zones by condition, for those who watch it.
-    #[must_use]
-    pub fn survey(&self) -> &Arc<Survey> {
-        &self.survey
     }
 
     /// The commands that are overdue.

@@ -14,7 +14,7 @@
 //! - It cuts a write at the end of a zone and goes on in the next: no bio crosses one, and none is longer than it takes at once.
 //! - A disk that is gone has no sectors: reads find the end there, and writes no space.
 //!
-//! [`Survey`] counts zones by condition for those who watch. [`Offline`] and [`report`] are for tools without a stack, [`attributes`] is what sysfs says, [`advice`] what an owner should know of it.
+//! [`Offline`] and [`report`] are for tools without a stack, [`attributes`] is what sysfs says, [`advice`] what an owner should know of it.
 
 pub mod advice;
 pub mod attributes;
@@ -24,7 +24,6 @@ mod error;
 mod find;
 mod offline;
 mod open;
-mod survey;
 mod users;
 pub mod verdict;
 
@@ -34,5 +33,4 @@ pub use error::{ErrorKind, ZonedBlkError};
 pub use find::{FoundDisk, find_disks};
 pub use offline::{Offline, report};
 pub use open::{Options, check, is_zoned, open};
-pub use survey::{Survey, Surveyed};
 pub(in crate::disk) use users::user_of;

@@ -88,7 +88,8 @@ async function refreshZones() {
   if (device !== $("device").value) return;
   const { isNew, changed } = state.zones.take(buffer);
   map.owner = ownersOf(device);
-  if (isNew || changed) map.show(state.zones, isNew);
+  // Old zones show their age.
+  if (isNew || changed || state.zones.ageMs > 5000) map.show(state.zones, isNew);
 }
 
 async function round() {

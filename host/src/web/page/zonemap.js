@@ -112,7 +112,9 @@ export class ZoneMap {
       context.putImageData(image, 0, 0);
       return make("li", {}, swatch, `${kind.letter} ${kind.name}: ${counts[kind.code].toLocaleString()}`);
     }));
-    $("count").textContent = `${zones.count.toLocaleString()} zones of ${bytes(zones.zoneSectors * 512)}`;
+    // A disk whose report takes long is asked seldom.
+    const age = zones.ageMs > 5000 ? `, as they were ${Math.round(zones.ageMs / 1000)} s ago` : "";
+    $("count").textContent = `${zones.count.toLocaleString()} zones of ${bytes(zones.zoneSectors * 512)}${age}`;
   }
 
   // As many columns as make the smallest world that fills the box, and that world in the box.

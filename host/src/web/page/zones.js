@@ -6,6 +6,8 @@ export class Zones {
   version = 0;
   count = 0;
   zoneSectors = 0;
+  // How old all of that is.
+  ageMs = 0;
   names = [];
   written = new Uint32Array(0);
   capacity = new Uint32Array(0);
@@ -14,8 +16,9 @@ export class Zones {
 
   // Takes in an answer; whether there are other zones now.
   take(buffer) {
-    const [magic, version, count, changed, isWhole, zoneSectors] = new Uint32Array(buffer, 0, 8);
+    const [magic, version, count, changed, isWhole, zoneSectors, ageMs] = new Uint32Array(buffer, 0, 8);
     if (magic !== MAGIC) throw new Error("these are no zones");
+    this.ageMs = ageMs;
     const isNew = isWhole === 1;
     if (isNew) {
       Object.assign(this, { count, zoneSectors });

@@ -66,6 +66,8 @@ pub enum Input {
     Zones {
         device: String,
         zones: Vec<Zone>,
+        /// How old the zones are.
+        age: Option<Duration>,
         failure: Option<String>,
     },
     /// The daemon cannot be asked, and why.
@@ -162,9 +164,9 @@ impl Top {
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Sample(sample) => self.take(sample),
-            Input::Zones { device, zones, failure } => {
+            Input::Zones { device, zones, age, failure } => {
                 let map = self.map.iter_mut().filter(|map| map.device == device);
-                map.for_each(|map| map.learn(&zones, failure.clone()));
+                map.for_each(|map| map.learn(&zones, age, failure.clone()));
             }
             Input::Lost(why) => {
                 let since = self.lost.take().map_or(self.clock, |(_, since)| since);

@@ -20,6 +20,8 @@ use crate::cli::remote::RemoteArgs;
 
 /// Requests for zones at a time. Each is for [`MOST_ZONES`].
 const REQUESTS: u32 = 16;
+/// How old zones may be that the daemon knows already. It shares its reports among all who watch, and reads slow disks seldom.
+const MAX_AGE: Duration = Duration::from_millis(800);
 /// How long it rests at most after it has asked, if the interval is shorter.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
@@ -124,16 +126,23 @@ impl Poller {
             true => (self.reading.next, wanted.zones),
             false => (wanted.first, wanted.first.saturating_add(wanted.count).min(wanted.zones)),
         };
-        let mut zones = Vec::new();
+        let (mut zones, mut age) = (Vec::new(), None);
         self.reading.failure = None;
         for _ in 0..REQUESTS {
             if zone >= end {
                 break;
             }
             let (start, count) = (u64::from(zone) * wanted.zone_sectors, u64::from(end - zone).min(MOST_ZONES as u64));
-            match self.ask(&ReportZones { device: wanted.device.clone(), start, count })? {
+            let request = ReportZones {
+                device: wanted.device.clone(),
+                start,
+                count,
+                max_age_ms: Some(MAX_AGE.as_millis() as u64),
+            };
+            match self.ask(&request)? {
                 Ok(answer) if !answer.zones.is_empty() => {
                     zone = zone.saturating_add(answer.zones.len() as u32);
+                    age = answer.age_ms.map(Duration::from_millis);
                     zones.extend(answer.zones.iter().filter_map(ZoneInfo::zone));
                 }
                 Ok(_) => zone = end,
@@ -147,7 +156,7 @@ impl Poller {
             self.reading.is_whole |= zone >= end;
             self.reading.next = if zone >= end { 0 } else { zone };
         }
-        Ok(Input::Zones { device: wanted.device.clone(), zones, failure: self.reading.failure.clone() })
+        Ok(Input::Zones { device: wanted.device.clone(), zones, age, failure: self.reading.failure.clone() })
     }
 
     /// Whether there are zones that were not asked for yet.

@@ -159,7 +159,7 @@ fn zones(count: u64) -> Vec<Zone> {
 }
 
 fn zones_of(count: u64) -> Input {
-    Input::Zones { device: "smr".into(), zones: zones(count), failure: None }
+    Input::Zones { device: "smr".into(), zones: zones(count), age: None, failure: None }
 }
 
 fn top(view: View) -> Top {
@@ -375,7 +375,12 @@ fn a_map_of_a_hundred_thousand_zones_fits_and_is_zoomed_around_its_cursor() {
 #[test]
 fn zones_that_cannot_be_read_say_why() {
     let mut top = sampled(View::Zones, [1, 2]);
-    top.apply(Input::Zones { device: "smr".into(), zones: Vec::new(), failure: Some("it has no power".into()) });
+    top.apply(Input::Zones {
+        device: "smr".into(),
+        zones: Vec::new(),
+        age: None,
+        failure: Some("it has no power".into()),
+    });
     assert!(screen(&top).contains("zone 0: it has no power"), "{}", screen(&top));
 }
 

@@ -1,5 +1,7 @@
 //! The zones of a device as a map: a cell of two characters for a zone, or for many.
 
+use std::time::Duration;
+
 use shingle_core::zone::{Condition, Zone, ZoneKind};
 use shingle_host::control::protocol::Zoned;
 
@@ -9,6 +11,8 @@ use super::text::{Line, Tone, count};
 const MOST_ZONES: u32 = 1 << 20;
 /// Columns of a cell.
 const CELL: usize = 2;
+/// The age of zones is shown from here on.
+const OLD: Duration = Duration::from_secs(5);
 /// Columns of what a row begins with: the number of its first zone, and a mark.
 const LABEL: usize = 9;
 
@@ -18,6 +22,8 @@ pub struct ZoneMap {
     pub device: String,
     shape: Zoned,
     zones: Vec<Option<Zone>>,
+    /// How old they are.
+    age: Option<Duration>,
     /// Why they could not be read.
     failure: Option<String>,
     /// Powers of two by which a cell has fewer zones than it takes to see all.
@@ -61,6 +67,7 @@ impl ZoneMap {
             device: device.to_owned(),
             shape: shape.clone(),
             zones,
+            age: None,
             failure: None,
             zoom: 0,
             cursor: 0,
@@ -74,7 +81,8 @@ impl ZoneMap {
     }
 
     /// Takes in what was told.
-    pub fn learn(&mut self, zones: &[Zone], failure: Option<String>) {
+    pub fn learn(&mut self, zones: &[Zone], age: Option<Duration>, failure: Option<String>) {
+        self.age = age;
         self.failure = failure;
         for zone in zones {
             let number = zone.start.0 / u64::from(self.shape.zone_sectors.max(1));
@@ -279,7 +287,8 @@ impl ZoneMap {
                 format!("zones {first} to {}{full}: {}", first + zones.len() as u32 - 1, counts.join(", "))
             }
         };
-        Line::of(Tone::Plain, &text)
+        let old = self.age.filter(|age| *age >= OLD).map_or(String::new(), |age| format!(" ({} s ago)", age.as_secs()));
+        Line::of(Tone::Plain, &(text + &old))
     }
 }
 
