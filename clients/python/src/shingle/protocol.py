@@ -151,8 +151,13 @@ class Zoned(TypedDict):
     max_open: NotRequired[int | None]
     # Most active zones.
     max_active: NotRequired[int | None]
-    # Longest append of its own.
+    # `native` if the hardware executes zone appends; `emulated` if a plug makes writes of them.
+    zone_append: NotRequired[str]
+    # Longest zone append that the device takes, native or emulated (the kernel's `zone_append_max_bytes`, in
+    # sectors).
     max_append_sectors: NotRequired[int | None]
+    # Longest zone append of the hardware; `null` if it has none (the kernel's `max_hw_zone_append_sectors` of 0).
+    max_hw_append_sectors: NotRequired[int | None]
 
 
 class DeviceStatus(TypedDict):
@@ -184,7 +189,7 @@ class DeviceStatus(TypedDict):
     counters: Counters
     # What its targets know of themselves: an object for each that does.
     figures: NotRequired[list[dict[str, Any]]]
-    # How zone writes are ordered, on a zoned disk.
+    # How zone writes are ordered, on a device with plugs; `mixed` if lines of its table differ.
     policy: NotRequired[str | None]
     # I/O scheduler of a disk: `none` or `mq-deadline`.
     scheduler: NotRequired[str | None]
@@ -373,6 +378,8 @@ class Zones(TypedDict):
     zones: list[ZoneInfo]
     # The sector to go on from; `null` at the end.
     next: NotRequired[int | None]
+    # How old that is, in milliseconds; none if the device was asked for this answer.
+    age_ms: NotRequired[int | None]
 
 
 class Changed(TypedDict):
@@ -382,10 +389,27 @@ class Changed(TypedDict):
     zones: int
 
 
+class LinePlugs(TypedDict):
+    """The plug of a table line."""
+
+    # Number of the line, from 1.
+    line: int
+    # The line's target.
+    target: str
+    # How zone writes are ordered.
+    policy: str
+    # Zones with a command in flight, or in line for the disk.
+    active: int
+    # Of a write from submission to dispatch, since the policy was chosen.
+    longest_wait_ns: int
+
+
 class Plug(TypedDict):
     """A zone write plug, as debugfs shows it."""
 
-    # Number of the zone.
+    # Number of the table line, from 1; of a disk there is none.
+    line: NotRequired[int | None]
+    # Number of the zone, counted within its line.
     zone: int
     # 1: `PLUGGED`, 2: `NEED_WP_UPDATE`.
     flags: int
@@ -400,25 +424,40 @@ class Plug(TypedDict):
 
 
 class Plugs(TypedDict):
-    """The zone write plugs of a disk."""
+    """The zone write plugs of a disk, or of the lines of a mapped device."""
 
-    # How zone writes are ordered.
+    # How zone writes are ordered; `mixed` if lines differ.
     policy: str
     # Zones with a command in flight, or in line for the disk.
     active: int
     # Of a write from submission to dispatch, since the policy was chosen.
     longest_wait_ns: int
-    # The plugs.
+    # The plugs of zones.
     plugs: list[Plug]
+    # The lines of the mapped device that have a plug; none for a disk.
+    lines: NotRequired[list[LinePlugs]]
+
+
+class LinePolicy(TypedDict):
+    """How zone writes to a table line are ordered."""
+
+    # Number of the line, from 1.
+    line: int
+    # The line's target.
+    target: str
+    # Now.
+    policy: str
 
 
 class Policy(TypedDict):
     """How zone writes are ordered."""
 
-    # Now.
+    # Now; `mixed` if lines of a mapped device differ.
     policy: str
-    # Before the request.
+    # Before the request; `mixed` if lines of a mapped device differed.
     before: str
+    # The lines of the mapped device that are meant, with the policy of each; none for a disk.
+    lines: NotRequired[list[LinePolicy]]
 
 
 class Scheduler(TypedDict):
@@ -725,9 +764,9 @@ class Operations(ABC):
         """`reload`: Reads the stack file again, and changes of the running stack what it says otherwise than before."""
         return cast(Reloaded, self.request("reload", {"dry_run": dry_run}))
 
-    def zones_report(self, device: str, *, start: int | None = None, count: int | None = None) -> Zones:
+    def zones_report(self, device: str, *, start: int | None = None, count: int | None = None, max_age_ms: int | None = None) -> Zones:
         """`zones.report`: Reports zones, at most 1024 at a time. Sectors have 512 bytes."""
-        return cast(Zones, self.request("zones.report", {"device": device, "start": start, "count": count}))
+        return cast(Zones, self.request("zones.report", {"device": device, "start": start, "count": count, "max_age_ms": max_age_ms}))
 
     def zones_reset(self, device: str, *, start: int | None = None, length: int | None = None, force: bool | None = None) -> Changed:
         """`zones.reset`: Makes zones empty."""
@@ -746,11 +785,11 @@ class Operations(ABC):
         return cast(Changed, self.request("zones.finish", {"device": device, "start": start, "length": length, "force": force}))
 
     def plugs(self, device: str) -> Plugs:
-        """`plugs`: Shows the zone write plugs of a zoned disk."""
+        """`plugs`: Shows the zone write plugs of a zoned disk, or of the lines of a mapped device."""
         return cast(Plugs, self.request("plugs", {"device": device}))
 
     def policy(self, device: str, *, policy: str | None = None) -> Policy:
-        """`policy`: Shows how zone writes to a disk are ordered, or changes it while the disk is in use."""
+        """`policy`: Shows how zone writes are ordered, or changes it while the device is in use."""
         return cast(Policy, self.request("policy", {"device": device, "policy": policy}))
 
     def scheduler(self, device: str, *, scheduler: str | None = None, queue_depth: int | None = None) -> Scheduler:
