@@ -66,7 +66,6 @@ fn mistakes(text: &str) -> (ConfigError, u64) {
 fn mistakes_cost_linear_time() {
     for ((name, small), (_, large)) in wrong_files(SMALL).into_iter().zip(wrong_files(SMALL * FACTOR)) {
         let ((few, less), (many, more)) = (mistakes(&small), mistakes(&large));
-        println!("{name}: {less} comparisons for {} bytes, {more} for {}", small.len(), large.len());
         let bound = less.max(10_000) * FACTOR as u64 * 3 / 2;
         assert!(more <= bound, "{name}: {less} comparisons grow to {more}, where {bound} would be linear");
         for error in [few, many] {

@@ -40,7 +40,7 @@ impl Device {
         match self {
             Device::Null => 64,
             Device::Zns => 1023,
-            Device::Smr26 | Device::Smr30 { .. } => 32,
+            Device::Smr26 | Device::Smr30 { .. } | Device::Smr30WriteThrough { .. } | Device::Smr30Remote => 32,
         }
     }
 }

@@ -91,7 +91,8 @@ fn status_text(status: &Status) -> String {
     for url in &status.web {
         shown.insert_str(shown.len() - 1, &format!("web page at {url}\n"));
     }
-    let header = ["device", "kind", "size", "zones", "open/active limit", "zone append", "policy", "scheduler", "shard"];
+    let header =
+        ["device", "kind", "size", "zones", "open/active limit", "zone append", "policy", "scheduler", "shard"];
     shown += &output::table(&header, &[2, 3, 7], devices.iter().map(device_row));
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
@@ -302,7 +303,6 @@ pub fn scheduler(args: &SchedulerArgs) -> Result<(), CliError> {
         (None, None) => output::print(&format!("{now}\n")),
         _ => output::print(&format!("{device}: {} -> {now}\n", answer.before)),
     }
-    Ok(())
 }
 
 /// The name of a mapped device without the line that stands behind it.
