@@ -142,7 +142,7 @@ impl<'a> Judge<'a> {
             let is_empty = data.is_none() && dzone != NO_ZONE && self.is_empty(dzone);
             return (if is_empty { Some(MappingFault::Empty) } else { data }, None);
         }
-        // Linux before 5.8 buffered in conventional zones beside a cache, and the kernel takes such sets to this day.
+        // Linux before 5.8 buffered in conventional zones beside a cache. That later kernels load such sets is from memory.
         let is_random = |zone| self.space.zones().get(zone).is_some_and(|info| info.class != ZoneClass::Sequential);
         let exists = self.space.zones().get(bzone).is_some();
         let buffer = match () {
