@@ -406,7 +406,7 @@ impl Planner<'_> {
         }
         let mut blamed = blame_table(self.source, &spec.name.value, table, &error);
         if error.message.contains("unknown target") {
-            blamed = blamed.help("the targets that are missing here are listed in README.md");
+            blamed = blamed.help("`shingle dm targets` lists the targets that there are");
         }
         self.errors.push(blamed);
         None

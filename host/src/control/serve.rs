@@ -19,7 +19,7 @@ pub(super) fn serve<O: Operation>(
 fn wrong(name: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> ControlError {
     let (place, error) = (error.path().to_string(), error.inner());
     let place = if place == "." { String::new() } else { format!("`{place}`: ") };
-    bad(format!("{place}{error}; docs/control-protocol.md has what `{name}` takes"))
+    bad(format!("{place}{error}; `man shingle-control-protocol` (docs/control-protocol.md) has what `{name}` takes"))
 }
 
 fn unwritable(error: &serde_json::Error) -> ControlError {

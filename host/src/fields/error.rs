@@ -56,7 +56,10 @@ impl Source {
             return Err(failed(title, "look whether it is the right file"));
         }
         let text = String::from_utf8(text).map_err(|_| {
-            failed("the stack file is not UTF-8 text".into(), "a stack file is TOML: see docs/stack-file.md")
+            failed(
+                "the stack file is not UTF-8 text".into(),
+                "a stack file is TOML: see `man shingle-stack`, or docs/stack-file.md",
+            )
         })?;
         Ok(Self { path: path.to_owned(), text })
     }

@@ -58,7 +58,7 @@ fn answer(request: &Seen, page: &Arc<Page>) -> Reply {
     let Some(question) = question(what, request.uri().query().unwrap_or_default()) else {
         return now(text(
             StatusCode::NOT_FOUND,
-            "there is nothing to ask for by that name: docs/web.md has what there is\n",
+            "there is nothing to ask for by that name: `man shingle-web` or docs/web.md has what there is\n",
         ));
     };
     let page = page.clone();

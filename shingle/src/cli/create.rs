@@ -100,7 +100,7 @@ pub fn run(args: &CreateArgs) -> Result<(), CliError> {
     let directory = args.directory.display();
     output::print(&format!(
         "{} {directory}: {}, {} zones of {} ({} conventional, {} sequential with {} writable), {}-byte blocks\n\
-         next: shingle zones report {directory}, or serve it: see docs/stack-file.md and shingle up\n",
+         next: shingle zones report {directory}, or serve it: see `man shingle-stack` (docs/stack-file.md) and shingle up\n",
         if args.adopt { "adopted" } else { "created" },
         format_bytes(zones.capacity() * 512),
         zones.zones(),

@@ -10,7 +10,7 @@ use super::{CliError, output};
 /// Print what a running daemon has done, as metrics
 #[derive(Args)]
 #[command(after_help = "\
-Metrics can be had over HTTP and in a file as well: docs/metrics.md has how, and what each of them is.")]
+Metrics can be had over HTTP and in a file as well: `man shingle-metrics` or docs/metrics.md has how, and what each of them is.")]
 pub struct MetricsArgs {
     /// How they are written
     #[arg(long, value_enum, default_value = "openmetrics")]

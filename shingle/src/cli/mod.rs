@@ -53,7 +53,7 @@ use crate::log;
 #[derive(Parser)]
 #[command(name = "shingle", version, about, long_about = None)]
 #[command(
-    after_help = "Documentation: README.md, docs/stack-file.md, docs/dmz.md, docs/stl.md, docs/control-protocol.md"
+    after_help = "Documentation: man shingle-stack, shingle-stl, shingle-dmz, shingle-control-protocol; in the source README.md and docs/"
 )]
 struct Cli {
     #[command(subcommand)]

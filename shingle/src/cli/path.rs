@@ -16,7 +16,9 @@ use super::{CliError, output, words};
 ///
 /// A stack file makes them: `paths = ["a", "b"]` in `[device.NAME]`.
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/multipath.md.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More: `man shingle-multipath`, or docs/multipath.md."
+)]
 pub struct PathArgs {
     #[command(subcommand)]
     command: PathCommand,

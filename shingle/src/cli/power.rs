@@ -12,7 +12,9 @@ use shingle_host::config::format_bytes;
 ///
 /// A stack file makes them: `type = "profile"` in `[disk.NAME]`.
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/profile-drives.md.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More: `man shingle-profile-drives`, or docs/profile-drives.md."
+)]
 pub struct PowerArgs {
     #[command(subcommand)]
     command: PowerCommand,

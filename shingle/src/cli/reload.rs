@@ -14,7 +14,7 @@ use super::{CliError, output};
 #[derive(Args)]
 #[command(after_help = "\
 Exit codes: 0 all of it is in force, or would be; 1 something failed or has to wait for a restart. What is done stays, and the next
-`shingle reload` goes on from there. docs/stack-file.md has what can be changed.")]
+`shingle reload` goes on from there. What can be changed: `man shingle-stack`, or docs/stack-file.md.")]
 pub struct ReloadArgs {
     /// Only tell what would be done
     #[arg(short = 'n', long)]

@@ -33,7 +33,7 @@ use shingle_host::service_manager::notify;
 #[derive(Args)]
 #[command(
     after_help = "Exit codes: 0 stopped cleanly, 1 it did not start, an export cannot be used, or it lost data at the end, 2 wrong command line, \
-                        130 forced by a second signal. The stack file is described in docs/stack-file.md."
+                        130 forced by a second signal. The stack file: `man shingle-stack`, or docs/stack-file.md."
 )]
 pub struct UpArgs {
     /// The stack file

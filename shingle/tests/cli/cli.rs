@@ -482,7 +482,10 @@ fn requests_that_make_no_sense_are_answered_with_their_kind() {
     for (fields, says) in [
         ("\"device\":\"smr\",\"start\":-1", "`start`: invalid value"),
         ("\"device\":\"smr\",\"begin\":1", "unknown field `begin`, expected one of `device`, `start`, `count`"),
-        ("\"device\":null", "missing field `device`; docs/control-protocol.md has what `zones.report` takes"),
+        (
+            "\"device\":null",
+            "missing field `device`; `man shingle-control-protocol` (docs/control-protocol.md) has what `zones.report` takes",
+        ),
     ] {
         let answer = control.ask(&format!("{{\"v\":1,\"op\":\"zones.report\",{fields}}}"));
         assert!(answer["error"]["message"].as_str().unwrap().contains(says), "{answer}");

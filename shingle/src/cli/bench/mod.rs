@@ -61,7 +61,7 @@ With --profile the drive is simulated and time is virtual: it jumps from event t
 the same command line gives the same figures. Only the drive takes time then, not the processor.
 
 A job file is fio's: [global] for all sections that follow, a section per job, `key=value` or `key` with the options above.
-Jobs run together; one with `stonewall` begins when those before it have ended. More in docs/bench.md.
+Jobs run together; one with `stonewall` begins when those before it have ended. More: `man shingle-bench`, or docs/bench.md.
 
 Examples:
   shingle bench --stack null --rw=randread --bs=4k --iodepth=128 --runtime=5s --time_based

@@ -25,7 +25,9 @@ use super::remote::{AskArgs, RemoteArgs};
 /// A device has two tables: the live one, and an inactive one that `load` fills and `resume` makes the live one. A device is
 /// named by its name or its UUID.
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/device-mapper.md.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More: `man shingle-device-mapper`, or docs/device-mapper.md."
+)]
 pub struct DmArgs {
     #[command(subcommand)]
     verb: Verb,

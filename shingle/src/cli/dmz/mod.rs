@@ -20,7 +20,7 @@ use super::{CliError, output};
 /// and `--relabel` are taken for the commands.
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More in docs/dmz.md.")]
+Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More: `man shingle-dmz`, or docs/dmz.md.")]
 pub struct DmzArgs {
     #[command(subcommand)]
     operation: Operation,

@@ -20,7 +20,7 @@ use super::{CliError, output};
 /// the disks does not matter.
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More in docs/stl.md.")]
+Exit codes: 0 done and in order, 1 it failed, 2 the command line is wrong, 3 errors were found. More: `man shingle-stl`, or docs/stl.md.")]
 pub struct StlArgs {
     #[command(subcommand)]
     operation: Operation,

@@ -21,7 +21,7 @@ use shingle_host::trace::{ENTRY_BYTES, EndReason};
 #[derive(Args)]
 #[command(
     after_help = "Exit codes: 0 recorded, 1 not or not all of it, 2 wrong command line. The file is described in \
-                        docs/trace-format.md."
+                        `man shingle-trace-format`, or docs/trace-format.md."
 )]
 pub struct RecordArgs {
     /// The device; all of them if left out. `NAME/disk` is the disk below the plug of a zoned disk
