@@ -91,9 +91,13 @@ fn status_text(status: &Status) -> String {
     for url in &status.web {
         shown.insert_str(shown.len() - 1, &format!("web page at {url}\n"));
     }
-    let header =
-        ["device", "kind", "size", "zones", "open/active limit", "zone append", "policy", "scheduler", "shard"];
+    let header = ["device", "kind", "size", "zones", "open/active limit", "policy", "scheduler", "shard"];
     shown += &output::table(&header, &[2, 3, 7], devices.iter().map(device_row));
+    let appends: Vec<_> = devices.iter().filter_map(append_row).collect();
+    if !appends.is_empty() {
+        shown += "\n";
+        shown += &output::table(&["device", "zone append", "limit", "hardware limit"], &[2, 3], appends.into_iter());
+    }
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
     shown += &output::table(&header, &[1, 2, 3, 4, 5], devices.iter().map(traffic_row));
@@ -227,23 +231,18 @@ fn device_row(device: &DeviceStatus) -> Vec<String> {
         format_bytes(device.bytes),
         or_dash(zoned.map(|zoned| zoned.zones)),
         or_dash(limits),
-        or_dash(zoned.map(append_text)),
         or_dash(device.policy.as_ref()),
         or_dash(device.scheduler.as_ref()),
         device.shard.to_string(),
     ]
 }
 
-/// How zones are appended to, the longest append, and that of the hardware if a plug makes writes of appends.
-fn append_text(zoned: &Zoned) -> String {
-    let size =
-        |sectors: Option<u32>| sectors.map_or("none".to_owned(), |sectors| format_bytes(u64::from(sectors) * 512));
-    let most = size(zoned.max_append_sectors);
-    match zoned.zone_append.as_str() {
-        "" => "-".to_owned(),
-        "emulated" => format!("emulated, {most} (hardware {})", size(zoned.max_hw_append_sectors)),
-        how => format!("{how}, {most}"),
-    }
+/// How a zoned device executes zone appends, the longest that it takes, and the longest that the hardware executes.
+fn append_row(device: &DeviceStatus) -> Option<Vec<String>> {
+    let zoned = device.zoned.as_ref().filter(|zoned| !zoned.zone_append.is_empty())?;
+    let size = |sectors: Option<u32>| or_dash(sectors.map(|sectors| format_bytes(u64::from(sectors) * 512)));
+    let limits = [zoned.max_append_sectors, zoned.max_hw_append_sectors].map(size);
+    Some([device.name.clone(), zoned.zone_append.clone()].into_iter().chain(limits).collect())
 }
 
 fn traffic_row(device: &DeviceStatus) -> Vec<String> {
