@@ -288,10 +288,11 @@ impl Planner<'_> {
         }
         self.disks.extend(disks.iter().map(|disk| (disk.name.clone(), disk.shard)));
         let devices = self.devices(&spec.devices, &names);
-        mistakes_of_heads(&devices, spec).into_iter().for_each(|mistake| self.note(|| mistake));
         // Where something else is wrong, what a device consists of may be without a bound.
-        if self.errors.is_empty() {
-            self.errors = mistakes_of_identity(self.source, &disks, &devices);
+        let is_right_so_far = self.errors.is_empty();
+        mistakes_of_heads(&devices, spec).into_iter().for_each(|mistake| self.note(|| mistake));
+        if is_right_so_far {
+            self.errors.extend(mistakes_of_identity(self.source, &disks, &devices));
         }
         let exports = spec.exports.iter().filter_map(|export| self.export(export, &names)).collect();
         (disks, devices, exports)

@@ -10,7 +10,6 @@
 use std::collections::BTreeSet;
 
 use shingle_core::plug::WritePolicy;
-use shingle_core::scheduler::SchedulerKind;
 
 use crate::config::{DevicePlan, DiskPlan, ExportPlan, MadeOf, Plan};
 use crate::control::protocol::{Part, Verb};
@@ -92,21 +91,22 @@ impl Compare<'_> {
 
     fn disk(&self, disk: &DiskPlan) -> Option<Change> {
         let name = &disk.name;
-        if !self.now.disks.iter().any(|other| other.name == *name) {
+        let Some(before) = self.now.disks.iter().find(|other| other.name == *name) else {
             let add = Change::new(Part::Disk, name, Verb::Add);
             let missing = format!("it is on shard {}, and the stack runs {}", disk.shard, self.now.shards);
             let obstacle = (disk.shard >= self.now.shards).then_some(missing);
             return Some(Change { obstacle, ..add });
-        }
+        };
         if self.is_same("disk", name) {
             return None;
         }
         let keys = self.keys("disk", name);
-        let queues = disk.scheduler.kind != SchedulerKind::None && disk.policy != Some(WritePolicy::ZoneLock);
+        // With `zone-lock` the queue depth is part of the plug.
+        let locks = [before, disk].iter().any(|disk| disk.policy == Some(WritePolicy::ZoneLock));
         let is_set_live = |key: &String| match key.as_str() {
             "policy" => disk.policy.is_some(),
             "scheduler" => true,
-            "queue-depth" => queues,
+            "queue-depth" => !locks,
             _ => false,
         };
         if keys.iter().all(is_set_live) {
@@ -259,6 +259,7 @@ unix = \"nbd.sock\"
         assert_eq!(told(BASE, &deep), ["set disk a"]);
         assert_eq!(told(&deep, &with("scheduler = \"mq-deadline\"\nqueue-depth = 5")), ["set disk a"]);
         assert_eq!(told(&with("scheduler = \"mq-deadline\""), BASE), ["set disk a"]);
+        assert_eq!(told(&deep, BASE), ["set disk a"]);
         assert_eq!(told(&with("scheduler = \"mq-deadline\""), &with("scheduler = \"none\"")), ["set disk a"]);
     }
 
