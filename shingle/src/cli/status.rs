@@ -9,7 +9,7 @@ use super::{CliError, output, path, power, words};
 use shingle_host::config::format_bytes;
 use shingle_host::control::protocol::{
     DeviceStatus, DriveStatus, Figures, GetPlugs, GetStatus, HeadStatus, LinePolicy, SetPolicy, SetScheduler, Status,
-    Stuck, Zoned,
+    Stuck,
 };
 
 /// Most stuck bios that the table shows.
@@ -96,7 +96,7 @@ fn status_text(status: &Status) -> String {
     let appends: Vec<_> = devices.iter().filter_map(append_row).collect();
     if !appends.is_empty() {
         shown += "\n";
-        shown += &output::table(&["device", "zone append", "limit", "hardware limit"], &[2, 3], appends.into_iter());
+        shown += &output::table(&["device", "zone append", "limit", "hardware limit"], &[2, 3], appends);
     }
     shown += "\n";
     let header = ["device", "in flight", "plugged", "reads", "writes", "errors"];
