@@ -68,8 +68,8 @@ pub trait BlockDevice: Any {
         let _ = visit;
     }
 
-    /// Requests of its own that are under way outside of the stack, and belong to no bio in it: while there are some it is not removed, as
-    /// their results come to its place.
+    /// Number of requests in flight outside of the stack that the device has made for itself and not for a bio. It is not removed
+    /// while it has some, since their results are delivered to its [`DeviceId`].
     fn requests(&self) -> u64 {
         0
     }

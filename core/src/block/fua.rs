@@ -10,9 +10,9 @@
 //! as it is to a disk that has FUA:
 //!
 //! - Only the next write of the same zone waits for the flush, and under `qd1` the next zone. Above the plug the flush would be a
-//!   bio of its own without an order, and the plug could reset the zone between the write and its flush.
-//! - If the flush fails, the write fails. The plug then asks for the write pointer, as after any failed write, before the zone
-//!   goes on: the disk may have lost what it had in its cache.
+//!   separate bio without an order, and the plug could reset the zone between the write and its flush.
+//! - If the flush fails, the write fails. The plug then asks for the write pointer, as after any failed write, before it
+//!   writes to the zone again: the disk may have lost what it had in its cache.
 //! - Flushes of the disk never wait for a zone.
 
 use alloc::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) fn emulates_fua(device: &dyn BlockDevice) -> bool {
     limits.write_cache && !limits.fua && device.below().is_empty()
 }
 
-/// Makes a plain write of a FUA write that is about to go to a disk without FUA. It comes back to [`Stack::advance_fua`].
+/// Makes a plain write of a FUA write that is about to go to a disk without FUA. Its completion is handled by [`Stack::advance_fua`].
 #[inline]
 pub(super) fn strip_fua(mut bio: Box<Bio>) -> Box<Bio> {
     if bio.flags.has(Flags::FUA) && bio.op.writes_data() {

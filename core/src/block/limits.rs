@@ -24,7 +24,7 @@ pub struct Limits {
     pub max_write_zeroes: Option<u32>,
     /// Longest `Discard`; `None`: the device does not do it.
     pub max_discard: Option<u32>,
-    /// Whether completed writes can be lost until a flush. The device then also honours PREFLUSH, and FUA if it has `fua`.
+    /// True if completed writes can be lost until a flush. The device then also honours PREFLUSH, and FUA if it has `fua`.
     pub write_cache: bool,
     /// True if no device below lacks FUA. For a device that lacks it the stack makes a write and a flush of a FUA write.
     pub fua: bool,

@@ -164,7 +164,7 @@ impl Stack {
         arrivals.rotate_right(older);
     }
 
-    /// Whether a device has requests of its own under way ([`BlockDevice::requests`]), and nothing else in it.
+    /// True if all that a device has in flight are requests that it has made for itself ([`BlockDevice::requests`]).
     #[must_use]
     pub fn has_own_requests_only(&self, device: DeviceId) -> bool {
         let own = self.slots[device.0 as usize].device.requests();

@@ -13,7 +13,6 @@ use core::any::Any;
 
 use super::bio::{Bio, Owner};
 use super::effects::{Effects, Hop};
-use super::fua::strip_fua;
 use super::id::DeviceId;
 use super::op::Op;
 use super::stack::Stack;
@@ -150,10 +149,8 @@ impl Stack {
         }
     }
 
-    fn issue_between_turns(&mut self, device: DeviceId, mut bio: Box<Bio>) {
-        if self.slots[device.0 as usize].emulates_fua {
-            bio = strip_fua(bio);
-        }
+    fn issue_between_turns(&mut self, device: DeviceId, bio: Box<Bio>) {
+        let bio = self.slots[device.0 as usize].without_emulated_fua(bio);
         self.call_between_turns(device, |device, cx| {
             cx.meter.arrive(&bio);
             device.submit(bio, cx);

@@ -289,9 +289,7 @@ impl Stack {
     /// A bio that a device which is watched takes now.
     fn issue(&mut self, to: DeviceId, mut bio: Box<Bio>) {
         self.effects.trace_numbered(Action::Dispatch, to, &mut bio);
-        if self.slots[to.0 as usize].emulates_fua {
-            bio = strip_fua(bio);
-        }
+        let bio = self.slots[to.0 as usize].without_emulated_fua(bio);
         self.hand_over(to, bio);
     }
 
@@ -530,6 +528,11 @@ impl Stack {
 }
 
 impl Slot {
+    /// The bio that the device gets: a plain write for a FUA write if the stack emulates FUA.
+    pub fn without_emulated_fua(&self, bio: Box<Bio>) -> Box<Bio> {
+        if self.emulates_fua { strip_fua(bio) } else { bio }
+    }
+
     /// What becomes of bios from now on.
     pub fn find_way(&mut self, traced: bool) {
         self.dispatch = match self.device.route() {

@@ -567,7 +567,11 @@ mod tests {
     }
 
     fn kernel(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
-        let knobs = Knobs { style: Style::Kernel, ..Knobs::default() };
+        choice_of(Style::Kernel, stock, urgency, candidates)
+    }
+
+    fn choice_of(style: Style, stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
+        let knobs = Knobs { style, ..Knobs::default() };
         let answer = choose(&knobs, stock, urgency, &mut candidates.iter().copied());
         answer.map(|(chunk, action)| (chunk.0, action))
     }
@@ -599,9 +603,7 @@ mod tests {
     }
 
     fn kernel_2020(stock: &Stock, urgency: Urgency, candidates: &[Candidate]) -> Option<(u32, Action)> {
-        let knobs = Knobs { style: Style::Kernel2020, ..Knobs::default() };
-        let answer = choose(&knobs, stock, urgency, &mut candidates.iter().copied());
-        answer.map(|(chunk, action)| (chunk.0, action))
+        choice_of(Style::Kernel2020, stock, urgency, candidates)
     }
 
     #[test]
