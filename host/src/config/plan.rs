@@ -171,10 +171,16 @@ impl Plan {
         if errors.is_empty() { Ok(plan) } else { Err(plan.fail(errors)) }
     }
 
+    /// The disk called `name`.
+    #[must_use]
+    pub fn disk(&self, name: &str) -> Option<&DiskPlan> {
+        self.disks.iter().find(|disk| disk.name == name)
+    }
+
     /// The shard that owns the disk or device called `name`.
     #[must_use]
     pub fn shard_of(&self, name: &str) -> Option<u32> {
-        let disk = self.disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard);
+        let disk = self.disk(name).map(|disk| disk.shard);
         disk.or_else(|| self.devices.iter().find(|device| device.name == name).map(|device| device.shard))
     }
 

@@ -72,7 +72,7 @@ impl<'a> Meant<'a> {
 
 fn no_plugs(daemon: &DaemonState, named: &Named) -> ControlError {
     let plan = daemon.plan();
-    let disk = plan.disks.iter().find(|disk| disk.name == named.name);
+    let disk = plan.disk(&named.name);
     let message = match disk.and_then(|disk| disk.path_of.as_ref()) {
         Some(owner) => format!("`{}` is a path of `{owner}`, where its zone writes are ordered", named.name),
         None => format!(

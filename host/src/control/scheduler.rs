@@ -16,7 +16,7 @@ pub(super) fn scheduler(daemon: &DaemonState, request: &SetScheduler) -> Result<
     let name = &request.device;
     let (shard, _) = daemon.find(name)?.ok_or(()).or_else(|()| Err(unknown_device(daemon, name)?))?;
     let plan = daemon.plan();
-    let planned = plan.disks.iter().find(|disk| disk.name == *name).map(|disk| disk.scheduler).unwrap_or_default();
+    let planned = plan.disk(name).map(|disk| disk.scheduler).unwrap_or_default();
     let name = name.clone();
     shard.mailbox.ask(move |shard| {
         let gone = || ControlError::new(ErrorKind::UnknownDevice, format!("`{name}` is gone"));

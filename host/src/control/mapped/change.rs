@@ -103,7 +103,7 @@ fn home_of(
 fn place_of(daemon: &DaemonState, name: &str) -> Result<Option<usize>, MailboxError> {
     match lookup(daemon, name)? {
         Some(found) => Ok(Some(found.shard)),
-        None => Ok(daemon.plan().disks.iter().find(|disk| disk.name == name).map(|disk| disk.shard as usize)),
+        None => Ok(daemon.plan().disk(name).map(|disk| disk.shard as usize)),
     }
 }
 

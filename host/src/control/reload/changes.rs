@@ -91,7 +91,7 @@ impl Compare<'_> {
 
     fn disk(&self, disk: &DiskPlan) -> Option<Change> {
         let name = &disk.name;
-        let Some(before) = self.now.disks.iter().find(|other| other.name == *name) else {
+        let Some(before) = self.now.disk(name) else {
             let add = Change::new(Part::Disk, name, Verb::Add);
             let missing = format!("it is on shard {}, and the stack runs {}", disk.shard, self.now.shards);
             let obstacle = (disk.shard >= self.now.shards).then_some(missing);
