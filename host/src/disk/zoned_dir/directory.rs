@@ -52,6 +52,9 @@ pub(super) fn write_zone_name(name: &mut String, geometry: &ZoneGeometry, zone: 
 /// Names that file systems put into directories by themselves: ext4 into its root, and storage servers where snapshots can be found.
 const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", ".snapshot"];
 
+/// Flags with which every file of a disk is opened: a symbolic link is refused.
+pub(super) const OPEN_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY);
+
 const CONVENTIONAL: &str = "cnv-";
 const SEQUENTIAL: &str = "seq-";
 
@@ -133,8 +136,7 @@ impl Directory {
 
     /// Opens a file that is there; a link is refused.
     pub fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
-        self.files.openat(fd(&self.fd), name, flags, Mode::empty())
+        self.files.openat(fd(&self.fd), name, flags | OPEN_FLAGS, Mode::empty())
     }
 
     /// Makes a new file; one that is there is an error.

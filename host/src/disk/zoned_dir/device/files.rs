@@ -10,9 +10,9 @@ use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 use shingle_sys::{Answer, Fd, Request};
 
-use super::super::directory::zone_name;
+use super::super::directory::{OPEN_FLAGS, zone_name};
 use super::super::flush::Round;
-use super::{CLOSE, OPEN, Step, ZonedDir};
+use super::{CLOSE, OPEN, Step, Work, ZonedDir};
 use crate::disk::transfer::{ENOBUFS, is_out_of_descriptors, was_interrupted};
 
 /// What waits for the file of a zone.
@@ -52,6 +52,7 @@ impl ZonedDir {
     }
 
     fn open_file(&mut self, zone: ZoneNo, cx: &mut Cx<'_>) {
+        let Some(opened) = self.opening.get(&zone).map(|opening| opening.opened.clone()) else { return };
         self.make_room(cx);
         let geometry = self.zones.geometry();
         let name = CString::new(zone_name(geometry, zone)).expect("the name of a zone file contains no NUL");
@@ -61,9 +62,8 @@ impl ZonedDir {
         let appends = geometry.kind(zone) == ZoneKind::Sequential && !self.limits.read_only;
         let append = if appends { OFlags::APPEND } else { OFlags::empty() };
         let direct = if self.direct.is_some() { OFlags::DIRECT } else { OFlags::empty() };
-        let flags = access | append | direct | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        let flags = access | append | direct | OPEN_FLAGS;
         let (directory, flags) = (self.directory.fd.clone(), flags.bits().cast_signed());
-        let opened = self.opening.get(&zone).map(|opening| opening.opened.clone()).unwrap_or_default();
         let request = Request::Open { directory, name, flags, opened };
         if self.ask_for_disk(OPEN | u64::from(zone.0), request, cx).is_err() {
             self.opened(zone, -ENOBUFS, cx);
@@ -168,10 +168,9 @@ impl ZonedDir {
         }
     }
 
-    /// The file that left the cache for whose sync of `round` this is the end.
-    pub(super) fn take_closing(&mut self, zone: ZoneNo, round: Round) -> Option<Fd> {
-        let place = self.closing.iter().position(|closing| (closing.zone, closing.round) == (zone, round))?;
-        Some(self.closing.swap_remove(place).file)
+    /// Place of a file in the list of those that have left the cache and are synced for `round`.
+    pub(super) fn place_of_closing(&self, zone: ZoneNo, round: Round) -> Option<usize> {
+        self.closing.iter().position(|closing| (closing.zone, closing.round) == (zone, round))
     }
 
     pub(super) fn close(&mut self, file: Fd, cx: &mut Cx<'_>) {
@@ -184,8 +183,8 @@ impl ZonedDir {
     /// What a job does to its zone. A part of a reset of all zones is a reset.
     pub(super) fn op(&self, job: usize) -> Op {
         match &self.jobs[job].work {
-            super::Work::Bio(bio) => bio.op,
-            super::Work::PartOf(_) => Op::ZoneReset,
+            Work::Bio(bio) => bio.op,
+            Work::PartOf(_) => Op::ZoneReset,
         }
     }
 

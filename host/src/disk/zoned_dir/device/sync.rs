@@ -5,7 +5,7 @@ use shingle_core::zone::ZoneNo;
 use shingle_sys::{Fd, Request};
 
 use super::super::flush::Round;
-use super::files::{Closing, Waiter};
+use super::files::Waiter;
 use super::presence::Pending;
 use super::{SYNC, Step, ZonedDir};
 use crate::disk::transfer::was_interrupted;
@@ -20,19 +20,17 @@ impl ZonedDir {
         let _ = self.check_file(zone, &file);
         let word = SYNC | u64::from(round.0) << 32 | u64::from(zone.0);
         if self.ask_for_disk(word, Request::Sync { file, metadata: false }, cx).is_err() {
-            self.take_closing(zone, round);
+            let closing = self.place_of_closing(zone, round);
+            closing.into_iter().for_each(|place| _ = self.closing.swap_remove(place));
             self.flush.not_started(zone, round, Status::Resource);
         }
     }
 
     pub(super) fn synced(&mut self, (zone, round): (ZoneNo, Round), result: i32, cx: &mut Cx<'_>) {
-        let closing = self.take_closing(zone, round);
+        let closing = self.place_of_closing(zone, round);
         if was_interrupted(result) {
             return match closing {
-                Some(file) => {
-                    self.closing.push(Closing { zone, round, file: file.clone() });
-                    self.start_sync(zone, round, file, cx);
-                }
+                Some(place) => self.start_sync(zone, round, self.closing[place].file.clone(), cx),
                 None => self.sync(zone, round, cx),
             };
         }
@@ -40,7 +38,10 @@ impl ZonedDir {
             self.sync_failed(zone, result);
         }
         self.flush.synced(round);
-        closing.into_iter().for_each(|file| self.close(file, cx));
+        if let Some(place) = closing {
+            let file = self.closing.swap_remove(place).file;
+            self.close(file, cx);
+        }
     }
 
     pub(super) fn sync_failed(&mut self, zone: ZoneNo, result: i32) {
