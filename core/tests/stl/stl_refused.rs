@@ -205,16 +205,22 @@ fn another_disk_takes_what_the_host_of_one_refuses() {
     }
 }
 
+/// Options with which a volume writes no root that is not asked for: a start finds what was written since by itself.
+fn without_checkpoints() -> Options {
+    Options { replay_blocks: 65_536, pending_bytes: 1 << 20, idle_after: Duration::from_millis(1 << 40), ..small() }
+}
+
+/// Ends a volume that has nothing under way as a kill does: no root is written.
+fn kill(volume: &mut Volume) {
+    volume.rig.pass(Duration::from_millis(10));
+    volume.before = volume.work();
+    let top = volume.rig.top;
+    volume.rig.stack.remove(top).unwrap();
+}
+
 /// The data of blocks that were written and flushed after their host had refused others, when the process is killed.
 fn after_a_kill(gone: Sabotage) -> Vec<u8> {
-    // No checkpoint comes between, which would have all that was written before.
-    let options = Options {
-        replay_blocks: 65_536,
-        pending_bytes: 1 << 20,
-        idle_after: Duration::from_millis(1 << 40),
-        ..small()
-    };
-    let (mut volume, hosts) = hosted_with(DISKS[0], options);
+    let (mut volume, hosts) = hosted_with(DISKS[0], without_checkpoints());
     let top = volume.rig.top;
     volume.rig.stack.with_device(top, |stl: &mut Stl, _| stl.sabotage(gone)).unwrap();
     (0..20).for_each(|block| volume.write(block, 1, 1));
@@ -223,9 +229,7 @@ fn after_a_kill(gone: Sabotage) -> Vec<u8> {
     set(&hosts, Host::Free);
     (0..20).for_each(|block| volume.write(block, 1, 3));
     volume.flush();
-    volume.rig.pass(Duration::from_millis(10));
-    volume.before = volume.work();
-    volume.rig.stack.remove(top).unwrap();
+    kill(&mut volume);
     volume.load();
     volume.read(0, 20)
 }
@@ -234,6 +238,29 @@ fn after_a_kill(gone: Sabotage) -> Vec<u8> {
 fn what_is_flushed_after_a_refusal_is_there_after_a_kill() {
     assert_eq!(after_a_kill(Sabotage::default()), [3; 20]);
     assert_ne!(after_a_kill(Sabotage { voids_unwritten: true, ..Sabotage::default() }), [3; 20]);
+}
+
+/// The newest root is written while the zones of the regular disk that the one before names are set aside, and that disk takes writes again before
+/// the process is killed.
+#[test]
+fn what_is_flushed_to_a_regular_disk_after_it_refused_writes_is_there_after_a_kill() {
+    let (mut volume, hosts) = hosted_with(&[(40, Some(0)), (40, None)], without_checkpoints());
+    // Both disks get batches of a write that is as long as this.
+    let write_and_checkpoint = |volume: &mut Volume, byte: u8| {
+        volume.write(0, 60, byte);
+        volume.message("checkpoint");
+        volume.rig.pass(Duration::from_millis(100));
+    };
+    write_and_checkpoint(&mut volume, 1);
+    set(&hosts[1..], Host::Refuses { left: 0, status: Status::Transport });
+    write_and_checkpoint(&mut volume, 2);
+    set(&hosts, Host::Free);
+    volume.rig.pass(Duration::from_millis(2_000));
+    volume.write(0, 60, 3);
+    volume.flush();
+    kill(&mut volume);
+    volume.load();
+    assert_eq!(volume.read(0, 60), [3; 60]);
 }
 
 #[test]

@@ -44,6 +44,7 @@ regressions! {
     stl_waits_for_a_lent_zone_that_is_busy
     stl_keeps_a_batch_that_may_be_on_a_disk_in_doubt
     stl_keeps_no_zones_for_those_that_cannot_be_written
+    stl_names_zones_of_a_disk_that_refuses_writes
     dmzoned_keeps_the_order_of_the_parts_of_a_cut_write
     dmzoned_fails_flushes_after_changes_were_lost
     dmzoned_fails_waiting_writes_once_it_is_read_only

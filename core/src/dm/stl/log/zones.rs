@@ -780,13 +780,18 @@ impl Zones {
 
     fn more_named(&self, most_named: usize) -> usize {
         let most = 2 * self.keep.recovery + self.keep.cleaning + most_named;
-        let is_back = |zone: &ZoneIndex| !self.is_front[zone.0 as usize] && !self.is_lent(*zone);
-        most.saturating_sub(self.named().filter(is_back).count())
+        let is_back = |zone: &&ZoneIndex| !self.is_front[zone.0 as usize] && !self.is_lent(**zone);
+        most.saturating_sub(self.without_pointer(&self.free).filter(is_back).count())
     }
 
-    /// Zones without a pointer that may be opened.
+    /// Zones without a pointer that every root names: those that may be opened, and those of a disk that refuses writes, since they may be
+    /// opened as soon as it takes writes again, with no root in between.
     pub fn named(&self) -> impl Iterator<Item = ZoneIndex> {
-        self.free.iter().copied().filter(|zone| !self.has_pointer[zone.0 as usize])
+        self.without_pointer(&self.free).chain(self.without_pointer(&self.aside)).copied()
+    }
+
+    fn without_pointer<'a>(&'a self, zones: &'a BTreeSet<ZoneIndex>) -> impl Iterator<Item = &'a ZoneIndex> {
+        zones.iter().filter(|zone| !self.has_pointer[zone.0 as usize])
     }
 }
 
@@ -898,6 +903,18 @@ mod tests {
         zones.root_is_durable(named);
         assert!(zones.named().map(|zone| zone.0).eq([0, 2, 6]));
         assert_eq!(opened(&mut zones, Stream::Map), Some(2));
+    }
+
+    #[test]
+    fn a_root_names_zones_without_a_pointer_of_a_disk_that_refuses_writes() {
+        let mut zones = mixed(8, &[0, 4]);
+        zones.set_aside(numbers(4, 8));
+        assert_eq!(opened(&mut zones, Stream::Map), Some(0));
+        assert_eq!(opened(&mut zones, Stream::Map), Some(1), "the disk of 4 refuses writes");
+        let named: Vec<ZoneIndex> = zones.named().collect();
+        assert_eq!(named, [ZoneIndex(4)]);
+        zones.take_back();
+        assert_eq!(opened(&mut zones, Stream::Map), Some(4));
     }
 
     #[test]
