@@ -92,6 +92,19 @@ fn a_format_says_what_it_made_what_reserves_cost_and_how_to_serve_it() {
     assert_eq!(checked["check"]["volume"]["sectors"], made["sectors"]);
 }
 
+/// A stack file can be lost, and the disks moved to another machine.
+#[test]
+fn check_and_dump_print_the_table_line_of_a_volume() {
+    let scratch = with_disk();
+    let made = scratch.json("stl format smr --json");
+    let line = format!("\ntable: {}\n", made["table"].as_str().unwrap());
+    for command in ["check", "scrub", "dump"] {
+        let said = scratch.ok(&format!("stl {command} smr"));
+        assert!(said.contains(&line), "{command}:\n{said}");
+        assert_eq!(scratch.json(&format!("stl {command} smr --json"))["table"], made["table"]);
+    }
+}
+
 /// README's recipe for those who are not root.
 #[test]
 fn a_format_writes_the_stack_file_that_serves_the_volume() {

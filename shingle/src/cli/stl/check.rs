@@ -12,7 +12,7 @@ use shingle_host::config::{format_bytes, parse_size};
 use shingle_host::dmz::Access;
 use shingle_host::stl::{Disks, other_content};
 
-use super::set::{SetArgs, geometry, geometry_json, size_of, volume_json, volume_text};
+use super::set::{SetArgs, geometry, geometry_json, size_of, table_line, volume_json, volume_text};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 
@@ -85,18 +85,19 @@ fn tell(set: &SetArgs, disks: &mut Disks, report: &Report) -> Result<(), CliErro
     if set.json {
         let mut value = geometry_json(disks);
         value["check"] = report_json(report);
+        value["table"] = json!(report.volume.as_ref().map(|volume| table_line(disks, volume)));
         output::print_json(&value)?;
     } else {
-        output::print(&format!("{}{}", geometry(disks), report_text(report)))?;
+        output::print(&format!("{}{}", geometry(disks), report_text(disks, report)))?;
     }
     if report.findings.is_clean() { Ok(()) } else { Err(CliError::Disorder) }
 }
 
-fn report_text(report: &Report) -> String {
+fn report_text(disks: &Disks, report: &Report) -> String {
     let mut text = String::new();
     if let Some(volume) = &report.volume {
         let zones = |used_for| report.zones(used_for);
-        text += &volume_text(volume);
+        text += &volume_text(disks, volume);
         text += &format!(
             "zones: {} free, {} open, {} full, {} of roots, {} dead\nlive: {} blocks ({})\n",
             zones(ZoneUse::Free),

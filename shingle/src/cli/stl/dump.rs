@@ -8,7 +8,7 @@ use shingle_core::dm::stl::log::Pool;
 use shingle_core::dm::stl::tools::{FindError, Findings, Found, RootFound, Volume, follow};
 use shingle_host::dmz::Access;
 
-use super::set::{SetArgs, geometry, geometry_json, no_volume, volume_json, volume_text};
+use super::set::{SetArgs, geometry, geometry_json, no_volume, table_line, volume_json, volume_text};
 use super::{CliError, output};
 
 /// Print what a volume has on its disks: its root, its zones, and the batches of one of them
@@ -45,6 +45,7 @@ pub fn run(args: &DumpArgs) -> Result<(), CliError> {
     if args.set.json {
         let mut value = geometry_json(&disks);
         value["volume"] = volume_json(&volume);
+        value["table"] = json!(table_line(&disks, &volume));
         value["roots"] = volume.of_disks.iter().map(|found| found.as_ref().map_or(Value::Null, root_json)).collect();
         let zones = volume.space.zones();
         value["zone_list"] = zones.map(|zone| zone_json(&volume, zone)).collect();
@@ -55,7 +56,7 @@ pub fn run(args: &DumpArgs) -> Result<(), CliError> {
         value["findings"] = findings.all().iter().map(|finding| json!(finding.to_string())).collect();
         return output::print_json(&value);
     }
-    let mut text = geometry(&disks) + &volume_text(&volume);
+    let mut text = geometry(&disks) + &volume_text(&disks, &volume);
     text.extend(findings.all().iter().map(|finding| format!("  {finding}\n")));
     match batches {
         Some(chain) => {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use shingle_core::dm::stl::BLOCK_BYTES;
 use shingle_core::dm::stl::format::MemberState;
 use shingle_core::dm::stl::tools::{Disk, Media, MediaError, Volume};
+use shingle_core::dm::stl::{BLOCK_BYTES, BLOCK_SECTORS};
 use shingle_core::zone::ZoneKind;
 use shingle_host::backend;
 use shingle_host::config::format_bytes;
@@ -195,19 +195,26 @@ pub fn percent(thousandths: u32) -> String {
     }
 }
 
-/// What a volume is, in lines.
-pub fn volume_text(volume: &Volume) -> String {
+/// The table line of a volume of these disks.
+pub fn table_line(disks: &Disks, volume: &Volume) -> String {
+    serving(disks, volume.newest.root.capacity * u64::from(BLOCK_SECTORS)).0
+}
+
+/// What a volume of these disks is, in lines.
+pub fn volume_text(disks: &Disks, volume: &Volume) -> String {
     let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
     let runs: usize = volume.runs.iter().map(|(_, pages)| pages.len()).sum();
     let others = root.members.iter().filter(|member| member.state != MemberState::Used);
     let others: String =
         others.map(|member| format!("disk {} is {}\n", uuid(member.id), member.state.name())).collect();
     format!(
-        "volume {}: {}, {} kept back\n{others}root {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
+        "volume {}: {}, {} kept back\ntable: {}\n\
+         {others}root {} of life {}: batches up to {}, copies up to {}; {} leaves, {} runs of {runs} \
          pages\nbehind it: {} batches\n",
         uuid(volume.id().0),
         size_of(root.capacity),
         percent(root.reserve),
+        table_line(disks, volume),
         batch.number,
         batch.epoch,
         root.cut,
