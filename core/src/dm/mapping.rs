@@ -37,7 +37,10 @@ impl Mapping {
         let capacity = limits.capacity;
         let end = start.checked_add(len).filter(|end| *end <= capacity);
         let end = end.ok_or_else(|| {
-            format!("sectors {start}+{len} lie past the end of the device, which has {capacity} sectors")
+            let room = capacity.saturating_sub(start);
+            format!(
+                "sectors {start}+{len} lie past the end of the device, which has {capacity} sectors, {room} of them from there on"
+            )
         })?;
         let block = u64::from(limits.block_sectors());
         if !(start | len).is_multiple_of(block) || len == 0 {

@@ -35,9 +35,7 @@ impl ControlClient {
             let name = path.file_name().unwrap_or_default().display();
             return Err(unreachable(&long, &format!("change to its directory and use `--control {name}`")));
         }
-        let failed = |error: std::io::Error| {
-            unreachable(&error, "start one with `shingle up STACK.toml`, or name its socket with --control")
-        };
+        let failed = |error: std::io::Error| unreachable(&error, advice(error.kind()));
         let stream = UnixStream::connect(path).map_err(failed)?;
         stream
             .set_read_timeout(Some(PATIENCE))
@@ -101,6 +99,14 @@ impl ControlClient {
     }
 }
 
+/// What to do about a socket to which this error keeps from connecting.
+fn advice(error: std::io::ErrorKind) -> &'static str {
+    match error {
+        std::io::ErrorKind::PermissionDenied => "run this as the user of the daemon, or as root with `sudo`",
+        _ => "start one with `shingle up STACK.toml`, or name its socket with --control",
+    }
+}
+
 fn lost(why: impl Display) -> ControlError {
     ControlError::new(ErrorKind::Stopped, format!("the daemon did not answer: {why}"))
 }
@@ -113,4 +119,17 @@ fn misunderstood(error: serde_json::Error) -> ControlError {
 struct ResponseLine {
     ok: Option<Value>,
     error: Option<Failure>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+
+    use super::*;
+
+    #[test]
+    fn socket_of_another_user_is_not_taken_for_no_daemon() {
+        assert!(advice(PermissionDenied).contains("sudo"));
+        assert!([NotFound, ConnectionRefused].iter().all(|error| advice(*error).starts_with("start one")));
+    }
 }

@@ -69,9 +69,11 @@ fn find<'a>(daemon: &'a DaemonState, name: &str) -> Result<(&'a ShardInfo, Named
     }
     let drives = status(daemon, &GetPower::default())?.drives;
     let names: Vec<&str> = drives.iter().map(|drive| drive.device.as_str()).collect();
-    let drives = if names.is_empty() { "none; `type = \"profile\"` makes one".to_owned() } else { names.join(", ") };
-    let message =
-        format!("`{name}` ({}) has no power to cut: it is no simulated drive; there are: {drives}", named.kind);
+    let drives = if names.is_empty() { "none here".to_owned() } else { names.join(", ") };
+    let message = format!(
+        "`{name}` ({}) has no power to cut: only simulated drives (`type = \"profile\"`) have; there are: {drives}",
+        named.kind
+    );
     Err(ControlError::new(ErrorKind::Invalid, message))
 }
 

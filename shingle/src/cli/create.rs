@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use shingle_core::zone::{ResourceLimits, ZoneGeometry};
+use shingle_core::zone::{GeometryError, ResourceLimits, ZoneGeometry};
 
 use super::{CliError, output};
 use shingle_host::config::{format_bytes, parse_size};
@@ -60,7 +60,7 @@ impl CreateArgs {
         }
         let geometry =
             ZoneGeometry::new(self.size / 512, self.zone_size / 512, capacity / 512, self.conventional.into());
-        let mut shape = Shape::new(geometry.map_err(CliError::usage)?);
+        let mut shape = Shape::new(geometry.map_err(|error| CliError::Usage(what_to_write(error)))?);
         shape.limits = ResourceLimits::new(self.max_open, self.max_active).map_err(CliError::usage)?;
         shape.append = !self.no_append;
         if let Some(block) = self.block_size {
@@ -69,6 +69,24 @@ impl CreateArgs {
         }
         shape.check().map_err(CliError::usage)?;
         Ok(shape)
+    }
+}
+
+/// What is wrong with the sizes, as they were written, and what to write.
+fn what_to_write(error: GeometryError) -> String {
+    match error {
+        GeometryError::ZoneSize(sectors) => {
+            let below = 1_u64 << sectors.clamp(1, 1 << 31).ilog2();
+            let [size, below, above] = [sectors, below, 2 * below].map(|sectors| format_bytes(sectors * 512));
+            let or_above = if sectors < 1 << 31 { format!(" or {above}") } else { String::new() };
+            format!("--zone-size of {size} is not a power of two from 512 B to 1 TiB: use {below}{or_above}")
+        }
+        GeometryError::Conventional(conventional, zones) => format!(
+            "--conventional {conventional} leaves none of the {zones} zones to be sequential: use {} or less, a larger --size or a \
+             smaller --zone-size",
+            zones.saturating_sub(1)
+        ),
+        other => other.to_string(),
     }
 }
 

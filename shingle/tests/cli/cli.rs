@@ -95,8 +95,19 @@ fn a_directory_of_zone_files_is_adopted_with_what_it_holds() {
 fn impossible_disks_are_refused_and_nothing_is_made() {
     let scratch = Scratch::new();
     for (words, says) in [
-        ("--size 16MiB --zone-size 3MiB", "power of two"),
-        ("--size 16MiB --zone-size 1MiB --conventional 16", "no sequential zone"),
+        (
+            "--size 16MiB --zone-size 3MiB",
+            "--zone-size of 3 MiB is not a power of two from 512 B to 1 TiB: use 2 MiB or 4 MiB",
+        ),
+        ("--size 8TiB --zone-size 2TiB", "not a power of two from 512 B to 1 TiB: use 1 TiB\n"),
+        (
+            "--size 16MiB --zone-size 0",
+            "--zone-size of 0 B is not a power of two from 512 B to 1 TiB: use 512 B or 1 KiB",
+        ),
+        (
+            "--size 16MiB --zone-size 1MiB --conventional 16",
+            "leaves none of the 16 zones to be sequential: use 15 or less",
+        ),
         ("--size 16MiB --zone-size 1MiB --zone-capacity 2MiB", "capacity"),
         ("--size 16MiB --zone-size 1MiB --max-open 5 --max-active 4", "max_open"),
         ("--size 16MB --zone-size 1MiB", "16MiB"),
@@ -106,7 +117,11 @@ fn impossible_disks_are_refused_and_nothing_is_made() {
         scratch.fails(&format!("create d {words}"), 2, &[says]);
         assert!(!scratch.0.join("d").exists(), "{words}");
     }
-    scratch.fails("create missing/d --size 16MiB --zone-size 1MiB", 1, &["missing/d"]);
+    scratch.fails(
+        "create missing/d --size 16MiB --zone-size 1MiB",
+        1,
+        &["missing/d", "check the path, and that the directory above exists"],
+    );
 }
 
 #[test]

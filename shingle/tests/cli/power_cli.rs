@@ -77,7 +77,7 @@ fn a_cut_keeps_a_prefix_of_what_was_not_flushed_and_off_means_an_error() {
 #[test]
 fn what_is_no_simulated_drive_has_no_power_to_cut() {
     let (scratch, daemon) = start(STACK);
-    scratch.fails("power cut other", 1, &["`other` (null)", "smr"]);
+    scratch.fails("power cut other", 1, &["`other` (null)", "only simulated drives", "there are: smr"]);
     scratch.fails("power cut smrr", 1, &["did you mean `smr`"]);
     daemon.stop();
 }

@@ -132,9 +132,10 @@ fn what_is_on_a_disk_is_not_destroyed_without_force_and_wrong_words_are_told() {
         scratch.fails(&format!("stl format smr --force --reserve={reserve}"), 2, &["no percentage from 3 to 90"]);
     }
     scratch.ok("create few --size 6MiB --zone-size 1MiB");
-    scratch.fails("stl format few", 1, &["6 zones can be written"]);
+    scratch.fails("stl format few", 1, &["few: 6 zones can be written", "take a larger disk"]);
     scratch.ok("create big --size 48MiB --zone-size 2MiB");
-    scratch.fails("stl format few big", 1, &["of one length"]);
+    let lengths = "few has zones of 1 MiB, big has zones of 2 MiB: choose disks with zones of one length";
+    scratch.fails("stl format few big", 1, &[lengths]);
     scratch.fails("stl format few few", 1, &["few", "named twice"]);
     scratch.fails("stl format", 2, &["<DISK>"]);
     scratch.fails("stl check few", 3, &[]);
@@ -234,7 +235,7 @@ fn a_disk_is_added_and_the_volume_is_larger_and_has_what_it_had() {
     scratch.ok("create more --size 48MiB --zone-size 1MiB");
     scratch.ok("create other --size 48MiB --zone-size 2MiB");
     scratch.fails("stl add smr --new smr", 1, &["smr", "named twice"]);
-    scratch.fails("stl add smr --new other", 1, &["have to be of one length"]);
+    scratch.fails("stl add smr --new other", 1, &["smr has zones of 1 MiB, other has zones of 2 MiB: choose"]);
     scratch.fails("stl add more --new smr", 1, &["smr holds an stl volume", "--force"]);
     scratch.fails("stl add more --new other", 1, &["no root was found", "all disks of a volume"]);
     let added = scratch.json("stl add smr --new more --json");

@@ -77,7 +77,13 @@ impl Target for StlArgs {
         self.check_zones(&limits)?;
         self.check_blocks(&limits)?;
         if !context.len.is_multiple_of(BLOCK_SECTORS.into()) {
-            return Err(ArgError::at(1, format!("{} sectors are no whole blocks of 4096 bytes", context.len)));
+            let len = context.len;
+            return Err(ArgError::at(
+                1,
+                format!(
+                    "a length of {len} sectors is no multiple of 8: write the line that `shingle stl check` prints"
+                ),
+            ));
         }
         let knobs = self.knobs().map_err(|message| ArgError::at(2, message))?;
         context.map(Box::new(Stl::with_knobs(devices, &limits, context.len, knobs)))

@@ -114,6 +114,7 @@ fn next_step(error: &io::Error) -> &'static str {
             "the file system or `ulimit -f` allows no such file: give the disk fewer `zones` or a smaller `size`"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "check owner and mode of the directory",
+        io::ErrorKind::NotFound => "check the path, and that the directory above exists",
         _ => "check the file system and the kernel log",
     }
 }

@@ -198,6 +198,7 @@ fn next_step(error: &io::Error) -> &'static str {
             "free space or inodes on this file system, or choose another"
         }
         io::ErrorKind::FileTooLarge => "raise the limit shown by `ulimit -f`, or use smaller zones",
+        io::ErrorKind::NotFound => "check the path, and that the directory above exists",
         _ => match error.raw_os_error() {
             Some(23 | 24) => "raise the limit of open files shown by `ulimit -n`",
             _ => "check the file system and the kernel log",

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use shingle_core::dm::stl::CreateError;
 use shingle_core::dm::stl::tools::{AddError, Media, add};
 use shingle_host::stl::content;
 use uuid::Uuid;
 
-use super::set::{Changed, SetArgs, geometry, geometry_json, no_volume, serving};
+use super::set::{Changed, SetArgs, geometry, geometry_json, no_volume, other_zones, serving};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -46,6 +47,10 @@ pub fn run(args: &AddArgs) -> Result<(), CliError> {
             &mut disks,
             format_args!("{error}: all disks of a volume that is in order have to be named, and then --new"),
         ),
+        AddError::Device(CreateError::OtherZones(..)) => CliError::Failed(other_zones(&disks)),
+        AddError::Device(_) | AddError::TooShort | AddError::TooSmall => {
+            CliError::Failed(format!("{}: {error}", args.new.display()))
+        }
         other => CliError::failed(other),
     })?;
     let serving = serving(&disks, added.sectors);

@@ -15,7 +15,7 @@ use shingle_host::config::format_bytes;
 use shingle_host::stl::{Disks, content};
 use uuid::Uuid;
 
-use super::set::{SetArgs, geometry, geometry_json, percent, serving_these, socket_prefix, uuid};
+use super::set::{SetArgs, geometry, geometry_json, other_zones, percent, serving_these, socket_prefix, uuid};
 use super::{CliError, output};
 use crate::cli::output::with_percent;
 use crate::cli::waiting::WaitingArgs;
@@ -71,6 +71,10 @@ pub fn run(args: &FormatArgs) -> Result<(), CliError> {
     let created = with_percent("formatting", |progress| format(&mut disks, &options, progress));
     let created = created.map_err(|error| match error {
         FormatError::Create(CreateError::Reserve(_)) => CliError::usage(error),
+        FormatError::Create(CreateError::OtherZones(..)) => CliError::Failed(other_zones(&disks)),
+        FormatError::Create(error) => {
+            CliError::Failed(format!("{}: {error}", disks.names().collect::<Vec<_>>().join(", ")))
+        }
         other => CliError::failed(other),
     })?;
     let names: Vec<&str> = disks.names().collect();

@@ -88,6 +88,15 @@ pub fn geometry(disks: &Disks) -> String {
     disks.disks().iter().zip(disks.names()).enumerate().map(line).collect()
 }
 
+/// Why disks whose zones are not of one length make no volume.
+pub fn other_zones(disks: &Disks) -> String {
+    let lengths = disks.disks().iter().zip(disks.names()).filter_map(|(disk, name)| {
+        let zone = disk.zones.first()?;
+        Some(format!("{name} has zones of {}", format_bytes(zone.len * 512)))
+    });
+    format!("{}: choose disks with zones of one length", lengths.collect::<Vec<_>>().join(", "))
+}
+
 /// The disks as JSON.
 pub fn geometry_json(disks: &Disks) -> Value {
     let one = |(disk, path): (&Disk, &str)| {
