@@ -1,9 +1,11 @@
 //! What operators did, for the log.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::ControlError;
 use super::operations::Session;
+use super::protocol::{Outcome, Reloaded, StackChange};
 use crate::events::{EventKind, Events};
 
 /// Operations that only tell something: nobody wants to know later who asked.
@@ -74,19 +76,20 @@ impl Deed {
         }
     }
 
-    /// Says that it was done, or why not.
-    pub fn tell(&self, session: &Session, events: &Events, error: Option<&ControlError>) {
+    /// Says that it was done, as the answer has it, or why not.
+    pub fn tell(&self, session: &Session, events: &Events, result: Result<&Value, &ControlError>) {
         let Self { op, to, is_secret, device } = self;
         let note = |text: &str| events.note(self.kind(), device.as_deref(), text);
         let (uid, pid) = session.peer.map_or((None, None), |(uid, pid)| (Some(uid), Some(pid)));
         let by = uid.map_or(String::new(), |uid| format!(" by user {uid}"));
         let of = if to.is_empty() { String::new() } else { format!(" of {to}") };
-        match error {
-            None => {
-                note(&format!("{op}{of}{by}: done"));
-                tracing::info!(op, to, uid, pid, "{op}{of}{by}: done");
+        match result {
+            Ok(answer) => {
+                let done = done(answer);
+                note(&format!("{op}{of}{by}: {done}"));
+                tracing::info!(op, to, uid, pid, "{op}{of}{by}: {done}");
             }
-            Some(error) => {
+            Err(error) => {
                 let why = match error.refusal {
                     // It has a line of its own, as failures of clients have.
                     Some(_) => "the device refused".to_owned(),
@@ -98,6 +101,30 @@ impl Deed {
             }
         }
     }
+}
+
+/// Most changes of a reload that are listed.
+const MAX_CHANGES: usize = 16;
+
+/// What was done: the changes of a reload, and no more than that of others.
+fn done(answer: &Value) -> String {
+    let Ok(Reloaded { changes, .. }) = Reloaded::deserialize(answer) else { return "done".into() };
+    if changes.is_empty() {
+        return "nothing is changed".into();
+    }
+    let mut listed: Vec<String> = changes.iter().take(MAX_CHANGES).map(change_text).collect();
+    if changes.len() > MAX_CHANGES {
+        listed.push(format!("{} more", changes.len() - MAX_CHANGES));
+    }
+    listed.join(", ")
+}
+
+fn change_text(StackChange { part, name, verb, outcome, .. }: &StackChange) -> String {
+    let outcome = match outcome {
+        Outcome::Done => String::new(),
+        other => format!(" ({})", other.name()),
+    };
+    format!("{} {} {name}{outcome}", verb.name(), part.name())
 }
 
 #[cfg(test)]
@@ -134,5 +161,16 @@ mod tests {
             "policy of device `d`, policy `qd1`"
         );
         QUESTIONS.iter().for_each(|question| assert!(OPERATIONS.contains(question), "{question}"));
+    }
+
+    #[test]
+    fn log_of_a_reload_lists_its_changes() {
+        let change =
+            |name: &str, outcome: &str| json!({"part": "export", "name": name, "verb": "add", "outcome": outcome});
+        let of = |changes: Vec<Value>| done(&json!({"stack": "s.toml", "changes": changes}));
+        assert_eq!(of(vec![]), "nothing is changed");
+        assert_eq!(of(vec![change("a", "done"), change("b", "failed")]), "add export a, add export b (failed)");
+        assert!(of((0..20).map(|_| change("a", "done")).collect()).ends_with("add export a, 4 more"));
+        assert_eq!(done(&json!({})), "done");
     }
 }

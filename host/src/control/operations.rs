@@ -112,7 +112,7 @@ impl Operations {
                 let id = object.shift_remove("id").unwrap_or(Value::Null);
                 let deed = Deed::of(&object);
                 let result = self.run(daemon, session, object);
-                deed.into_iter().for_each(|deed| deed.tell(session, &daemon.events, result.as_ref().err()));
+                deed.into_iter().for_each(|deed| deed.tell(session, &daemon.events, result.as_ref()));
                 (id, result)
             }
             Ok(_) => (Value::Null, Err(bad("a request is a JSON object".into()))),
