@@ -21,4 +21,4 @@ export function seconds(time) {
 }
 
 export const clockTime = (unixMs) => new Date(unixMs).toLocaleTimeString(undefined, { hour12: false });
-export const clock = (unixMs) => new Date(unixMs).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
+export const clock = (unixMs) => new Date(unixMs).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" });

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cli::output::counted;
+
 use super::model::{Top, View};
 use super::sample::Pair;
 use super::stuck::Trouble;
@@ -109,10 +111,11 @@ impl Top {
         let Some(pair) = self.pair() else { return "shingle top".into() };
         let status = &pair.now.status;
         let up = time(Duration::from_secs(status.uptime_s).as_nanos() as u64);
-        let (devices, exports) = (status.devices.len(), status.exports.len());
-        let clients: usize = status.connections.iter().sum();
+        let [exports, devices] = [(status.exports.len(), "export"), (status.devices.len(), "device")]
+            .map(|(count, thing)| counted(count, thing));
+        let clients = counted(status.connections.iter().sum(), "client");
         let (version, pid) = (&status.version, status.pid);
-        format!("shingle {version}, pid {pid}, up {up}: {exports} exports, {devices} devices, {clients} clients")
+        format!("shingle {version}, pid {pid}, up {up}: {exports}, {devices}, {clients}")
     }
 
     fn stuck_text(&self) -> String {

@@ -202,14 +202,15 @@ fn text(about: &Value, before: &Summary, after: &Replayed) -> String {
     });
     text += &output::table(&header, &(1..12).collect::<Vec<_>>(), rows);
     let notes = [
-        (after.skipped, "bios were left out: zone reports, and what the device cannot do"),
-        (after.pending, "bios did not end: the replay was stopped"),
-        (after.moved_zones.into(), "zones were replayed under another number"),
-        (after.added_resets, "resets were added where writes did not fit behind the write pointer"),
-        (after.rounded, "bios became longer, as the device has larger blocks"),
+        (after.skipped, "bio", "left out: zone reports, and what the device cannot do"),
+        (after.pending, "bio", "without an end: the replay was stopped"),
+        (after.moved_zones.into(), "zone", "replayed under another number"),
+        (after.added_resets, "reset", "added where writes did not fit behind the write pointer"),
+        (after.rounded, "bio", "made longer, as the device has larger blocks"),
     ];
+    let notes = notes.iter().filter(|(count, ..)| *count > 0);
     let notes: Vec<String> =
-        notes.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n")).collect();
+        notes.map(|(count, thing, what)| format!("{} {what}\n", output::counted(*count as usize, thing))).collect();
     if !notes.is_empty() {
         text += "\n";
         text += &notes.concat();

@@ -27,7 +27,7 @@ use shingle_host::control::protocol::{GetInfo, Message};
 /// Count what goes through devices, by region and area, as dmstats does
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More in docs/targets/statistics.md."
+    after_help = "Exit codes: 0 done, 1 it failed, 2 the command line is wrong. More: `man shingle-target-statistics`, or docs/targets/statistics.md."
 )]
 pub struct StatsArgs {
     #[command(subcommand)]
