@@ -40,6 +40,8 @@ struct Server {
     session: Session,
     pool: Pool,
     now: Instant,
+    /// True if the last client that chose a limited export was refused.
+    refused: bool,
     /// Bytes from the client that are not taken yet.
     rest: Vec<u8>,
     wire: Vec<u8>,
@@ -63,11 +65,12 @@ impl Server {
             NullConfig { memory_backed: true, discard: true, write_zeroes: true, ..NullConfig::new(SIZE / 512) };
         let regular = stack.add(Box::new(NullDevice::new(&config).unwrap())).unwrap();
         let export = |name, device: DeviceId| Export::new(name, device, stack.limits(device));
-        let exports = Exports::new([export("zoned", zoned), export("regular", regular)]).unwrap();
+        let limited = export("regular", regular).with_admission(true);
+        let exports = Exports::new([export("zoned", zoned), limited]).unwrap();
         let session = Session::new(Arc::new(exports), LIMITS);
         let port = stack.open_port();
         let pool = Pool::new(POOL_BYTES, POOL_BYTES);
-        Self { stack, port, session, pool, now: Instant::ZERO, rest: Vec::new(), wire: Vec::new() }
+        Self { stack, port, session, pool, now: Instant::ZERO, refused: false, rest: Vec::new(), wire: Vec::new() }
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -106,6 +109,13 @@ impl Server {
             }
             let taken = self.session.handle_bytes(&self.rest, &mut self.pool);
             self.rest.drain(..taken);
+            if self.session.applied().is_some() {
+                // The client that chooses again is admitted.
+                self.refused = !self.refused;
+                let admitted = if self.refused { Err("it has its client".into()) } else { Ok(()) };
+                self.session.handle_admission(admitted, &mut self.pool);
+                progress = true;
+            }
             assert!(self.pool.used() <= POOL_BYTES + RESERVE_BYTES, "{} bytes are lent", self.pool.used());
             if progress || taken > 0 || self.stack.has_arrivals() {
                 continue;
@@ -156,7 +166,11 @@ impl Client {
         let name = [&(export.len() as u32).to_be_bytes()[..], export].concat();
         let query = [&[0, 0, 0, 1, 0, 0, 0, 15][..], b"base:allocation"].concat();
         server.send(&option(10, &[&name[..], &query].concat()));
-        server.send(&option(7, &[&name[..], &[0, 0]].concat()));
+        let go = option(7, &[&name[..], &[0, 0]].concat());
+        server.send(&go);
+        if server.session.export().is_none() {
+            server.send(&go);
+        }
         assert!(server.session.export().is_some());
         server.wire.clear();
         Self { headers, cookie: 0, open: BTreeMap::new() }

@@ -13,6 +13,7 @@ use super::protocol::{Counters, DeviceStatus, ExportStatus, Status, Stuck, Zoned
 use super::{ControlError, paths, power};
 use crate::daemon_state::DaemonState;
 use crate::devices::Named;
+use crate::serve::nbd::most_connections;
 use crate::shard::{Shard, StuckBio};
 
 /// Most stuck bios of a shard that are listed.
@@ -44,12 +45,16 @@ pub(crate) fn status(daemon: &DaemonState) -> Result<Status, ControlError> {
     }
     // What was made at run time comes behind what the stack file has.
     devices.sort_by_key(|device| order.iter().position(|name| device.name == *name).unwrap_or(order.len()));
+    let users: BTreeMap<String, usize> =
+        daemon.exports.used().into_iter().map(|(export, users)| (export.name, users)).collect();
     let exports = daemon.export_health()?.into_iter().map(|(export, health)| {
         let of_it = |named: &&Named| named.device == export.device;
         let device = names[export.shard].iter().find(of_it).map(|named| named.name.clone());
         let path = daemon.place_of(&export.name).map(|path| path.display().to_string());
         let (bytes, read_only) = (export.bytes(), export.is_read_only());
         ExportStatus {
+            connections: users.get(&export.name).copied().unwrap_or(0),
+            max_connections: most_connections(&export),
             name: export.name,
             device,
             bytes,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,6 +26,10 @@ const VIOLATION_PAUSE: Duration = Duration::from_millis(20);
 const MAX_VIOLATION_PAUSE: Duration = Duration::from_millis(1000);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
 const KEEPALIVE_SECONDS: u64 = 60;
+/// The same for a client whose connection others wait for, and how long the kernel waits for each answer.
+const PROBE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(7);
+/// Answers that fail to come before the client counts as gone.
+const PROBES: u32 = 3;
 
 /// A client that was let in.
 pub struct Client {
@@ -167,6 +171,16 @@ fn prepare_tcp(socket: &OwnedFd) {
     let _ = sockopt::set_tcp_keepidle(socket, std::time::Duration::from_secs(KEEPALIVE_SECONDS));
 }
 
+/// Has a TCP client that is gone without a word noticed within half a minute: others wait for its connection.
+pub(super) fn expect_life(socket: impl AsFd) {
+    use rustix::net::sockopt;
+    // Without these it is noticed later.
+    let _ = sockopt::set_tcp_keepidle(&socket, PROBE_INTERVAL);
+    let _ = sockopt::set_tcp_keepintvl(&socket, PROBE_INTERVAL);
+    let _ = sockopt::set_tcp_keepcnt(&socket, PROBES);
+    let _ = sockopt::set_tcp_user_timeout(&socket, (PROBES + 1) * PROBE_INTERVAL.as_millis() as u32);
+}
+
 impl Source for Acceptor {
     fn on_completion(&mut self, done: Completion, cx: &mut SourceCx<'_>) {
         self.accepting = false;
@@ -209,5 +223,24 @@ impl Source for Acceptor {
         if self.accepting {
             cx.cancel(ACCEPT);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use rustix::net::sockopt;
+
+    use super::*;
+
+    #[test]
+    fn tcp_client_for_whose_connection_others_wait_is_gone_within_half_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        expect_life(&client);
+        let probes = sockopt::tcp_keepcnt(&client).unwrap();
+        let silent = sockopt::tcp_keepidle(&client).unwrap() + probes * sockopt::tcp_keepintvl(&client).unwrap();
+        assert_eq!((silent.as_secs(), sockopt::tcp_user_timeout(&client).unwrap()), (28, 28_000));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shingle_core::block::{DeviceId, Limits};
+use shingle_core::impl_error;
 
 use super::permit::Permit;
 use super::{Export, FrontEnd, ServeError};
@@ -23,6 +24,8 @@ struct OfferedExport {
     export: Export,
     /// Sessions that have chosen it.
     users: Arc<AtomicUsize>,
+    /// Name of the last session that has chosen it.
+    last: String,
 }
 
 /// What a session has that uses an export.
@@ -32,6 +35,32 @@ pub struct User {
     /// Where what it asks for is counted.
     pub tally: Arc<Tally>,
 }
+
+/// Reason for which a session cannot use an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimError {
+    /// The export was removed.
+    Gone,
+    /// The export has as many users as it may have.
+    Full {
+        /// Name of the export.
+        export: String,
+        /// Number of users.
+        most: usize,
+        /// Name of the last session that has chosen it: its user, if it may have one.
+        last: String,
+    },
+}
+
+impl_error!(ClaimError, |self, f| match self {
+    Self::Gone => write!(f, "the export was removed meanwhile: list the exports and choose again"),
+    Self::Full { export, most: 1, last } => {
+        write!(f, "export `{export}` takes one connection at a time, and {last} has it: end that first")
+    }
+    Self::Full { export, most, .. } => {
+        write!(f, "export `{export}` takes {most} connections at a time, and has them: end one of them first")
+    }
+});
 
 impl Directory {
     /// An empty one, for exports that these front ends can show.
@@ -65,7 +94,7 @@ impl Directory {
         if entries.iter().any(|entry| entry.export.name == export.name) {
             return Err(ServeError::Taken(export.name));
         }
-        entries.push(OfferedExport { export, users: Arc::default() });
+        entries.push(OfferedExport { export, users: Arc::default(), last: String::new() });
         Ok(())
     }
 
@@ -101,12 +130,29 @@ impl Directory {
         of_it.for_each(|export| export.limits.clone_from(limits));
     }
 
-    /// The export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
-    #[must_use]
-    pub fn claim(&self, is_it: impl Fn(&Export) -> bool) -> Option<(Export, User)> {
-        let entries = self.lock();
-        let OfferedExport { export, users } = entries.iter().find(|entry| is_it(&entry.export))?;
-        Some((export.clone(), User { permit: Permit::take(users, usize::MAX)?, tally: export.tally.clone() }))
+    /// The export that a client has chosen, and a place among its users, which are as many as `most` says of it. `name` is what others are told of
+    /// the client.
+    ///
+    /// # Errors
+    /// If it is gone meanwhile, or has all users that it may have.
+    pub fn claim(
+        &self,
+        is_it: impl Fn(&Export) -> bool,
+        most: impl Fn(&Export) -> usize,
+        name: &str,
+    ) -> Result<(Export, User), ClaimError> {
+        let mut entries = self.lock();
+        let entry = entries.iter_mut().find(|entry| is_it(&entry.export)).ok_or(ClaimError::Gone)?;
+        let export = entry.export.clone();
+        let most = most(&export);
+        let permit = Permit::take(&entry.users, most).ok_or_else(|| ClaimError::Full {
+            export: export.name.clone(),
+            most,
+            last: entry.last.clone(),
+        })?;
+        name.clone_into(&mut entry.last);
+        let tally = export.tally.clone();
+        Ok((export, User { permit, tally }))
     }
 
     /// What there is, and how many sessions use each.
@@ -146,7 +192,7 @@ mod tests {
         directory.add(export.clone()).unwrap();
         let error = directory.add(export.clone()).unwrap_err().to_string();
         assert_eq!(error, "two exports are named 'a': rename one of them");
-        let (_, user) = directory.claim(|export| export.name == "a").unwrap();
+        let (_, user) = directory.claim(|export| export.name == "a", |_| usize::MAX, "").unwrap();
         assert_eq!(directory.remove("a").map(drop), Err(Some(1)));
         drop(user);
         assert_eq!(directory.remove("a").map(|export| export.name), Ok("a".into()));

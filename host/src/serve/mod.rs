@@ -31,9 +31,10 @@ mod permit;
 pub mod sockets;
 pub mod ublk;
 
+use self::acceptor::expect_life;
 pub use self::acceptor::{Acceptor, Client, Terms};
 pub use self::complaint::{Complaint, Log, rate_limited};
-pub use self::directory::{Directory, User};
+pub use self::directory::{ClaimError, Directory, User};
 pub use self::error::ServeError;
 pub use self::export::{Export, ExportIdentity, ExportKeys, Extra, Identify};
 pub use self::front_end::{FrontEnd, FrontEndType, Service};

@@ -113,10 +113,12 @@ fn status_text(status: &Status) -> String {
                 other => other,
             };
             let [device, path] = [&export.device, &export.path].map(|name| or_dash(name.as_ref()));
-            vec![export.name.clone(), device, format_bytes(export.bytes), access.to_owned(), path]
+            let most = export.max_connections.map_or(String::new(), |most| format!(" of {most}"));
+            let clients = format!("{}{most}", export.connections);
+            vec![export.name.clone(), device, format_bytes(export.bytes), access.to_owned(), clients, path]
         });
         shown += "\n";
-        shown += &output::table(&["export", "device", "size", "access", "block device"], &[2], rows);
+        shown += &output::table(&["export", "device", "size", "access", "clients", "block device"], &[2], rows);
     }
     for device in devices {
         if let Some(fault) = &device.fault {

@@ -220,6 +220,10 @@ class ExportStatus(TypedDict):
     bytes: int
     # Whether writes are refused.
     read_only: bool
+    # Connections that have chosen it; its block device counts as one.
+    connections: NotRequired[int]
+    # Most connections at a time (`max-connections`); `null` without a limit.
+    max_connections: NotRequired[int | None]
     # Where users of this machine find it, if it is a block device.
     path: NotRequired[str | None]
     # Worst health of its device and of all devices below: `ok`, `loading`, `read-only` or `failed`.

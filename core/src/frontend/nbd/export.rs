@@ -32,6 +32,8 @@ pub struct Export {
     pub multi_conn: bool,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// True if the driver admits each client that chooses it: see [`Session::applied`](super::Session::applied).
+    pub by_admission: bool,
     /// Size in bytes.
     pub(super) size: u64,
     /// Unit of requests, in bytes.
@@ -70,6 +72,7 @@ impl Export {
             device,
             multi_conn: false,
             read_only: limits.read_only,
+            by_admission: false,
             size: limits.capacity * u64::from(SECTOR_BYTES),
             block,
             minimum,
@@ -100,6 +103,13 @@ impl Export {
     #[must_use]
     pub fn with_multi_conn(mut self, multi_conn: bool) -> Self {
         self.multi_conn = multi_conn;
+        self
+    }
+
+    /// The same export, for which the driver admits each client if `by_admission`.
+    #[must_use]
+    pub fn with_admission(mut self, by_admission: bool) -> Self {
+        self.by_admission = by_admission;
         self
     }
 

@@ -58,6 +58,12 @@ enum Stage {
     Data(OptionHeader),
     /// Option data that nobody wants: so many bytes are left of it.
     Skip(OptionHeader, u32),
+    /// This option, with this data, chose the export at this place, and waits for the driver to admit the client.
+    Applied {
+        option: u32,
+        data: Vec<u8>,
+        place: usize,
+    },
 }
 
 /// A handshake in progress.
@@ -85,7 +91,10 @@ impl Handshake {
     /// Takes bytes off the front until the handshake is over, TLS begins, the bytes are used up or too much waits to be sent.
     pub fn handle_bytes(&mut self, bytes: &mut &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
         let goes_on = self.guards.gone().before_tls_taken;
-        while out.handshake_bytes() <= UNSENT_MAX && (self.tls != Tls::Begins || goes_on) {
+        while out.handshake_bytes() <= UNSENT_MAX
+            && (self.tls != Tls::Begins || goes_on)
+            && !matches!(self.stage, Stage::Applied { .. })
+        {
             if let Stage::Skip(header, left) = &mut self.stage {
                 let skipped = bytes.len().min(*left as usize);
                 *bytes = &bytes[skipped..];
@@ -108,6 +117,35 @@ impl Handshake {
         None
     }
 
+    /// Place of the export for which the client waits to be admitted.
+    pub fn applied(&self) -> Option<usize> {
+        match self.stage {
+            Stage::Applied { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
+    /// The driver has admitted the client, or tells why not.
+    pub fn handle_admission(
+        &mut self,
+        admitted: Result<(), String>,
+        exports: &Exports,
+        out: &mut Outbox,
+    ) -> Option<Outcome> {
+        let Stage::Applied { option, data, .. } = core::mem::take(&mut self.stage) else { return None };
+        self.stage = Stage::Header;
+        match (admitted, option) {
+            (Ok(()), option::EXPORT_NAME) => Some(self.export_name(&data, exports, out)),
+            (Ok(()), _) => self.go(option, &data, exports, out),
+            // There is no reply to this option that could say why.
+            (Err(_), option::EXPORT_NAME) => Some(Outcome::Close(Close::NotAdmitted)),
+            (Err(why), _) => {
+                refuse(out, option, reply::ERR_POLICY, &why);
+                None
+            }
+        }
+    }
+
     /// Whether it stopped because too much waits to be sent.
     pub fn is_full(&self, out: &Outbox) -> bool {
         out.handshake_bytes() > UNSENT_MAX
@@ -119,6 +157,7 @@ impl Handshake {
             Stage::ClientFlags => wire::CLIENT_FLAGS_BYTES,
             Stage::Header | Stage::Skip(..) => wire::OPTION_BYTES,
             Stage::Data(header) => header.length as usize,
+            Stage::Applied { .. } => return None,
         };
         let (front, rest) = bytes.split_at(bytes.len().min(whole - self.partial.len()));
         self.partial.extend_from_slice(front);
@@ -134,6 +173,7 @@ impl Handshake {
                 self.stage = Stage::Header;
                 self.handle_option(header.option, message, exports, out)
             }
+            Stage::Applied { .. } => None,
         }
     }
 
@@ -196,6 +236,10 @@ impl Handshake {
 
     /// An option of a client that may say what it likes.
     fn handle_free_option(&mut self, which: u32, data: &[u8], exports: &Exports, out: &mut Outbox) -> Option<Outcome> {
+        if let Some(place) = chosen(which, data, exports).filter(|place| exports.list()[*place].by_admission) {
+            self.stage = Stage::Applied { option: which, data: data.to_vec(), place };
+            return None;
+        }
         match which {
             option::EXPORT_NAME => return Some(self.export_name(data, exports, out)),
             option::GO => return self.go(which, data, exports, out),
@@ -318,6 +362,16 @@ impl Handshake {
         acknowledge(out, which);
         matches.then_some(place)
     }
+}
+
+/// The place of the export that an option would have the client use.
+fn chosen(which: u32, data: &[u8], exports: &Exports) -> Option<usize> {
+    let name = match which {
+        option::EXPORT_NAME => core::str::from_utf8(data).ok()?,
+        option::GO => parse_info(data)?.0,
+        _ => return None,
+    };
+    exports.find(name)
 }
 
 /// The name and the bytes of the list of information requests.

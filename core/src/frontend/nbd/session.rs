@@ -66,6 +66,8 @@ pub enum Close {
     Tls,
     /// A client without TLS, or one that may not be here, chose an export in the way that has no other answer.
     NotAllowed,
+    /// The driver did not admit a client that chose an export in the way that has no other answer.
+    NotAdmitted,
     /// More options than any client has reason to send.
     TooManyOptions,
     /// `EXPORT_NAME` with a name that no export has; the protocol has no other answer to it.
@@ -80,8 +82,8 @@ impl Close {
     /// Whether the client broke the protocol or went beyond a limit: worth a line in the log.
     #[must_use]
     pub const fn is_violation(&self) -> bool {
-        // What is wrong with TLS is known where that is done.
-        !matches!(self, Close::Client | Close::Gone | Close::Shutdown | Close::Tls)
+        // What is wrong with TLS is known where that is done, and why a client is not admitted, too.
+        !matches!(self, Close::Client | Close::Gone | Close::Shutdown | Close::Tls | Close::NotAdmitted)
     }
 }
 
@@ -96,6 +98,7 @@ impl_display!(Close, |self, f| match *self {
     Close::OptionLength(length) => write!(f, "the client sent an option with {length} bytes of data"),
     Close::Tls => write!(f, "TLS failed"),
     Close::NotAllowed => write!(f, "the client may not choose an export, at least not without TLS"),
+    Close::NotAdmitted => write!(f, "the client was not admitted to the export"),
     Close::TooManyOptions => write!(f, "the client sent options without end"),
     Close::UnknownExport => write!(f, "the client chose an export that does not exist"),
     Close::RequestMagic(magic) => write!(f, "the client sent {magic:#010x} where a request should begin"),
@@ -135,10 +138,11 @@ impl Phase {
 ///    [`handle_extents`](Self::handle_extents).
 /// 3. [`poll_transmit`](Self::poll_transmit): send the batch. There is one at a time; it comes back through
 ///    [`handle_sent`](Self::handle_sent), sent or not.
-/// 4. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
-/// 5. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
+/// 4. [`applied`](Self::applied): admit the client, or not, with [`handle_admission`](Self::handle_admission). Only if an export asks for it.
+/// 5. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
+/// 6. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
 ///    `handle_bytes` or [`handle_payload`](Self::handle_payload).
-/// 6. [`is_done`](Self::is_done): close the socket and drop the session.
+/// 7. [`is_done`](Self::is_done): close the socket and drop the session.
 ///
 /// [`export`](Self::export) is `None` until the client has chosen one. `handle_bytes` stops taking at that moment, so that
 /// the connection can move to where the export's device is: a session is `Send`, and until then it holds no memory of the
@@ -211,16 +215,10 @@ impl Session {
         }
         let mut rest = bytes;
         match &mut self.phase {
-            Phase::Handshake(handshake) => match handshake.handle_bytes(&mut rest, &self.exports, &mut self.outbox) {
-                Some(Outcome::Agreed(agreed)) => {
-                    let export = self.exports.list()[agreed.export].clone();
-                    self.outbox.owner = pool.new_owner();
-                    let transmission = Transmission::new(self.outbox.owner, export, agreed, self.limits);
-                    self.phase = Phase::Transmission(Box::new(transmission));
-                }
-                Some(Outcome::Close(close)) => self.end(close, pool),
-                None => {}
-            },
+            Phase::Handshake(handshake) => {
+                let outcome = handshake.handle_bytes(&mut rest, &self.exports, &mut self.outbox);
+                self.conclude(outcome, pool);
+            }
             Phase::Transmission(transmission) => {
                 if let Some(close) = transmission.handle_bytes(&mut rest, pool, &mut self.outbox) {
                     self.end(close, pool);
@@ -228,6 +226,37 @@ impl Session {
             }
         }
         bytes.len() - rest.len()
+    }
+
+    /// The handshake may be over.
+    fn conclude(&mut self, outcome: Option<Outcome>, pool: &mut Pool) {
+        match outcome {
+            Some(Outcome::Agreed(agreed)) => {
+                let export = self.exports.list()[agreed.export].clone();
+                self.outbox.owner = pool.new_owner();
+                let transmission = Transmission::new(self.outbox.owner, export, agreed, self.limits);
+                self.phase = Phase::Transmission(Box::new(transmission));
+            }
+            Some(Outcome::Close(close)) => self.end(close, pool),
+            None => {}
+        }
+    }
+
+    /// The export that the client has chosen and for which the driver has to admit it, with
+    /// [`handle_admission`](Self::handle_admission): until then no bytes are taken. Only of exports that are [`by_admission`](Export::by_admission).
+    #[must_use]
+    pub fn applied(&self) -> Option<&Arc<Export>> {
+        let Phase::Handshake(handshake) = &self.phase else { return None };
+        let place = handshake.applied().filter(|_| self.close.is_none())?;
+        self.exports.list().get(place)
+    }
+
+    /// The driver admits the client that has [`applied`](Self::applied), or not for a reason that the client is told; it may choose again then.
+    pub fn handle_admission(&mut self, admitted: Result<(), String>, pool: &mut Pool) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            let outcome = handshake.handle_admission(admitted, &self.exports, &mut self.outbox);
+            self.conclude(outcome, pool);
+        }
     }
 
     /// The memory of a [`Receive::Payload`] comes back, filled up to `filled`: to its end, or less if the connection broke.
@@ -328,7 +357,7 @@ impl Session {
     pub fn wants_bytes(&self) -> bool {
         match &self.phase {
             _ if self.close.is_some() => false,
-            Phase::Handshake(handshake) => !handshake.is_full(&self.outbox),
+            Phase::Handshake(handshake) => handshake.applied().is_none() && !handshake.is_full(&self.outbox),
             Phase::Transmission(transmission) => transmission.wants_bytes(&self.outbox),
         }
     }

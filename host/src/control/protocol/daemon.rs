@@ -171,6 +171,12 @@ pub struct ExportStatus {
     pub bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Connections that have chosen it; its block device counts as one.
+    #[serde(default)]
+    pub connections: usize,
+    /// Most connections at a time (`max-connections`); `null` without a limit.
+    #[serde(default)]
+    pub max_connections: Option<usize>,
     /// Where users of this machine find it, if it is a block device.
     #[serde(default)]
     pub path: Option<String>,

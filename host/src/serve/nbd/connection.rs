@@ -17,7 +17,7 @@ use shingle_sys::{Completion, Fd, Part, Request};
 use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::listen::Address;
-use crate::serve::{Client, Complaint, ConnectionSlots, Handshake, Permit, User};
+use crate::serve::{Client, Complaint, ConnectionSlots, Handshake, Permit, User, expect_life};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 use crate::tls::{TlsError, TlsServer};
 
@@ -147,6 +147,7 @@ impl Connection {
             return;
         }
         loop {
+            self.answer_application();
             if self.place.is_none() && self.session.export().is_some() && !self.settle(cx) {
                 return;
             }
@@ -190,6 +191,19 @@ impl Connection {
             self.session.handle_extents(tag, extents, &mut pool);
         }
         any
+    }
+
+    /// Answers a client that has chosen an export with a limit.
+    fn answer_application(&mut self) {
+        let Some((export, offer)) = self.session.applied().zip(self.offer.as_ref()) else { return };
+        let admitted = offer.claim(export, &self.label);
+        if let Err(why) = &admitted {
+            self.complain(&format!("refused: {why}"));
+        } else if matches!(*self.address, Address::Tcp(_)) {
+            expect_life(&self.socket);
+        }
+        let admitted = admitted.map(|user| self.user = Some(user)).map_err(|why| why.to_string());
+        self.session.handle_admission(admitted, &mut self.home.pool.borrow_mut());
     }
 
     fn complain(&self, text: &str) {
@@ -434,10 +448,14 @@ impl Connection {
                     return false;
                 }
             }
-            self.user = offer.claim(export);
             if self.user.is_none() {
-                self.complain("its export was removed while it was chosen");
-                self.disconnect();
+                match offer.claim(export, &self.label) {
+                    Ok(user) => self.user = Some(user),
+                    Err(why) => {
+                        self.complain(&why.to_string());
+                        self.disconnect();
+                    }
+                }
             }
         }
         let Some((home, _)) = &self.user else { return false };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shingle_core::frontend::nbd::PAYLOAD_MAX_BYTES;
 use shingle_core::time::Duration;
 
+use super::keys;
 use super::offer::show;
 use super::tls_keys::TlsKeys;
 use super::{Nbd, NbdOptions};
@@ -21,10 +22,10 @@ use crate::tls::TlsServer;
 
 /// NBD.
 pub const TYPE: FrontEndType =
-    FrontEndType { name: "NBD", read_listen: |fields| Arc::new(Listen::read(fields)), read_export: None };
+    FrontEndType { name: "NBD", read_listen: |fields| Arc::new(Listen::read(fields)), read_export: Some(keys::read) };
 
 /// Most clients of one socket that can be asked for.
-const MOST_CONNECTIONS: u64 = 100_000;
+pub(super) const MOST_CONNECTIONS: u64 = 100_000;
 /// Most memory for requests that can be asked for.
 const MOST_MEMORY: u64 = 1 << 40;
 

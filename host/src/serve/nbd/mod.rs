@@ -12,6 +12,7 @@
 mod connection;
 mod door;
 mod front_end;
+mod keys;
 mod offer;
 mod secured;
 mod tls_keys;
@@ -30,6 +31,7 @@ use shingle_sys::Completion;
 use self::connection::Connection;
 use self::door::Door;
 pub use self::front_end::TYPE;
+pub(crate) use self::keys::most_connections;
 use self::offer::Offer;
 use self::secured::Secured;
 use super::listen::{Address, Listener};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shingle_core::frontend::nbd;
 
 use super::Nbd;
-use crate::serve::{Directory, Export, User};
+use super::keys::most_connections;
+use crate::serve::{ClaimError, Directory, Export, User};
 use crate::tls::TlsServer;
 
 /// What the clients of a listener choose from, and the homes that they may end up in: one of each shard.
@@ -23,13 +24,14 @@ impl Offer {
         Arc::new(show(&self.directory.exports()).unwrap_or_default())
     }
 
-    /// The home of an export that a client has chosen, and a place among its users. `None`: it is gone meanwhile.
-    pub fn claim(&self, chosen: &nbd::Export) -> Option<(Nbd, User)> {
+    /// The home of an export that the client of this name has chosen, and a place among its users.
+    pub fn claim(&self, chosen: &nbd::Export, client: &str) -> Result<(Nbd, User), ClaimError> {
         let key = |name: &str, device, read_only| (name.to_owned(), device, read_only);
         let wanted = key(&chosen.name, chosen.device, chosen.read_only);
         let is_it = |export: &Export| key(&export.name, export.device, export.is_read_only()) == wanted;
-        let (export, user) = self.directory.claim(is_it)?;
-        Some((self.homes.get(export.shard)?.clone(), user))
+        let most = |export: &Export| most_connections(export).unwrap_or(usize::MAX);
+        let (export, user) = self.directory.claim(is_it, most, client)?;
+        Ok((self.homes.get(export.shard).ok_or(ClaimError::Gone)?.clone(), user))
     }
 }
 
@@ -40,12 +42,14 @@ impl Offer {
 pub(super) fn show<'a>(exports: impl IntoIterator<Item = &'a Export>) -> Result<nbd::Exports, nbd::ExportsError> {
     nbd::Exports::new(exports.into_iter().map(|export| {
         let Export { name, description, device, limits, asked_read_only, .. } = export;
+        let most = most_connections(export);
         // Several connections of one client may change the order of their writes, which zones do not forgive.
-        let several = limits.zoned.is_none();
+        let several = limits.zoned.is_none() && most != Some(1);
         nbd::Export::new(name.as_str(), *device, limits)
             .with_description(description.as_str())
             .with_read_only(*asked_read_only)
             .with_multi_conn(several)
+            .with_admission(most.is_some())
     }))
 }
 
@@ -78,12 +82,33 @@ mod tests {
     }
 
     #[test]
+    fn export_for_one_connection_offers_no_second_one_and_names_its_client() {
+        let keys = serde_json::json!({"max-connections": 1});
+        let front_ends: [std::sync::Arc<dyn crate::serve::FrontEnd>; 1] = [(crate::serve::nbd::TYPE.read_listen)(
+            &mut crate::fields::Fields::new("[listen]".into(), 0..0, &toml::de::DeTable::new(), &mut Vec::new()),
+        )];
+        let keys = crate::serve::ExportKeys::of_values(&front_ends, keys.as_object().unwrap()).unwrap();
+        let limited = Export { keys, ..Export::new("a", DeviceId(3), &Limits::new(2048)) };
+        let directory = Directory::default();
+        directory.add(limited).unwrap();
+        let offer = Offer { directory, homes: Arc::new([]), tls: None };
+        let shown = offer.exports().list()[0].clone();
+        assert_eq!((shown.multi_conn, shown.by_admission), (false, true));
+        let claim = |name| offer.directory.claim(|_| true, |export| most_connections(export).unwrap(), name);
+        let (_, holder) = claim("the first").unwrap();
+        let why = offer.claim(&shown, "the second").err().unwrap().to_string();
+        assert_eq!(why, "export `a` takes one connection at a time, and the first has it: end that first");
+        drop(holder);
+        assert!(claim("the second").is_ok());
+    }
+
+    #[test]
     fn who_chose_an_export_that_is_another_one_now_gets_none() {
         let (device, limits) = (DeviceId(3), Limits::new(2048));
         let offer = offer(vec![Export::new("a", device, &limits)]);
         let chosen = offer.exports().list()[0].clone();
         offer.directory.remove("a").unwrap();
         offer.directory.add(Export { asked_read_only: true, ..Export::new("a", device, &limits) }).unwrap();
-        assert!(offer.claim(&chosen).is_none());
+        assert_eq!(offer.claim(&chosen, "c").err(), Some(ClaimError::Gone));
     }
 }

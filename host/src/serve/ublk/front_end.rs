@@ -87,8 +87,8 @@ impl Service for Devices {
 
     fn show(&self, export: &Export, directory: &Directory) -> Result<(), ServeError> {
         let Some(keys) = export.keys.find::<Keys>() else { return Ok(()) };
-        let claimed = directory.claim(|other| other.name == export.name);
-        let Some((export, user)) = claimed else { return Ok(()) };
+        let claimed = directory.claim(|other| other.name == export.name, |_| usize::MAX, "its block device");
+        let Ok((export, user)) = claimed else { return Ok(()) };
         let (mark, home) = (self.mark(&export.name), &self.homes[export.shard]);
         // Of a daemon that was started without block devices.
         let _ = home.mailbox.ask(|_| become_flusher());
