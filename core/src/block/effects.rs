@@ -76,8 +76,6 @@ pub(super) struct PassState {
     pub is_shut: bool,
     /// Bios that came back to the door, in their order.
     pub pushed_back: VecDeque<Box<Bio>>,
-    /// I/O scheduler of the device, with its queue depth and bios in flight.
-    pub dispatcher: Dispatcher,
 }
 
 /// A timer that a device set. Ordered by time, then by age.
@@ -145,6 +143,8 @@ pub(super) struct Effects {
     pub ready: Vec<PortId>,
     /// One for each device.
     pub doors: Vec<PassState>,
+    /// I/O scheduler of each device, with its queue depth and bios in flight. Apart from `doors`, which every bio that passes reads and writes.
+    pub dispatchers: Vec<Dispatcher>,
     pub pool: Pool,
     pub mark: StackMark,
     pub trace: Option<Box<Trace>>,
@@ -170,6 +170,7 @@ impl Effects {
             ports: Vec::new(),
             ready: Vec::new(),
             doors: Vec::new(),
+            dispatchers: Vec::new(),
             pool: Pool::new(),
             mark: StackMark::new(),
             trace: None,
@@ -243,33 +244,18 @@ impl Effects {
     /// Takes off the frames of those that have passed a bio on: these get no hop.
     #[inline(never)]
     fn complete_any(&mut self, mut from: DeviceId, mut bio: Box<Bio>, status: Status) {
-        let mut scheduled = None;
-        loop {
-            match bio.top().owner {
-                Owner::Passed(device) => {
-                    self.trace(Action::Complete, from, &bio, status);
-                    self.leave(device, &mut bio);
-                    from = device;
-                    if !status.is_ok() {
-                        self.tell_failed(device, &bio, status);
-                    }
-                }
-                Owner::Scheduled(device) => {
-                    self.end_scheduled(device, &mut bio);
-                    if let Some(other) = scheduled.replace(device) {
-                        self.dispatch_scheduled(other);
-                    }
-                }
-                _ => break,
+        while let Owner::Passed(device) = bio.top().owner {
+            self.trace(Action::Complete, from, &bio, status);
+            self.leave(device, &mut bio);
+            from = device;
+            if !status.is_ok() {
+                self.tell_failed(device, &bio, status);
             }
         }
         match bio.top().owner {
             Owner::Port(_) => self.hand_back(from, bio, status),
+            Owner::Scheduled(device) => self.complete_scheduled(device, bio, status),
             _ => self.send(Hop::Up { from, bio, status }),
-        }
-        // After the completion, so that a layer above hears of it before the next bio reaches the device.
-        if let Some(device) = scheduled {
-            self.dispatch_scheduled(device);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Emulated FUA: of a FUA write the stack makes a write and a flush, for a disk with a volatile write cache and no FUA.
 //!
 //! ```text
-//!   plug ── WRITE fua ──> strip_fua ── WRITE ──> disk ── done ──> advance_fua ── FLUSH ──> disk
+//!   plug ── WRITE fua ──> without_emulated_fua ── WRITE ──> disk ── done ──> advance_fua ── FLUSH ──> disk
 //!   plug <── WRITE fua ended ─────────────────────────────────────────────────── done ──────┘
 //! ```
 //!
@@ -25,7 +25,7 @@ use super::id::DeviceId;
 use super::op::{Flags, Op};
 use super::payload::Payload;
 use super::reason::Reason;
-use super::stack::Stack;
+use super::stack::{Slot, Stack};
 use super::status::Status;
 use super::trace::Action;
 use crate::guards::Guards;
@@ -62,14 +62,15 @@ pub(super) fn emulates_fua(device: &dyn BlockDevice) -> bool {
     limits.write_cache && !limits.fua && device.below().is_empty()
 }
 
-/// Makes a plain write of a FUA write that is about to go to a disk without FUA. Its completion is handled by [`Stack::advance_fua`].
-#[inline]
-pub(super) fn strip_fua(mut bio: Box<Bio>) -> Box<Bio> {
-    if bio.flags.has(Flags::FUA) && bio.op.writes_data() {
-        bio.flags = bio.flags.without(Flags::FUA);
-        bio.push(Owner::EmulatedFua, WRITING);
+impl Slot {
+    /// The bio that the device gets: a plain write for a FUA write if the stack emulates FUA. Its completion is handled by [`Stack::advance_fua`].
+    pub fn without_emulated_fua(&self, mut bio: Box<Bio>) -> Box<Bio> {
+        if self.emulates_fua && bio.flags.has(Flags::FUA) && bio.op.writes_data() {
+            bio.flags = bio.flags.without(Flags::FUA);
+            bio.push(Owner::EmulatedFua, WRITING);
+        }
+        bio
     }
-    bio
 }
 
 /// The status of a FUA write whose flush failed with `status`. A status that says of a write that it did not begin would be wrong: the plug

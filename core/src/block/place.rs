@@ -15,6 +15,7 @@ use super::id::DeviceId;
 use super::limits::{Limits, LimitsError};
 use super::meter::Meter;
 use super::reason::Reason;
+use super::scheduler::Dispatcher;
 use super::stack::{Dispatch, Slot, Stack};
 use crate::prelude::*;
 
@@ -55,9 +56,11 @@ impl Stack {
         };
         if free.is_some() {
             (self.slots[place], self.effects.doors[place]) = (slot, PassState::default());
+            self.effects.dispatchers[place] = Dispatcher::default();
         } else {
             self.slots.push(slot);
             self.effects.doors.push(PassState::default());
+            self.effects.dispatchers.push(Dispatcher::default());
         }
         self.adopt_limits(id);
         self.call_between_turns(id, |device, cx| device.attached(cx));
@@ -79,8 +82,9 @@ impl Stack {
 
     fn in_flight(&self, device: DeviceId) -> u64 {
         let place = device.0 as usize;
-        let (slot, door) = (&self.slots[place], &self.effects.doors[place]);
-        slot.meter.custody() + door.dispatcher.waiting() - door.done + slot.device.requests()
+        let slot = &self.slots[place];
+        let waiting = self.effects.dispatchers[place].waiting();
+        slot.meter.custody() + waiting - self.effects.doors[place].done + slot.device.requests()
     }
 
     /// Whether bios wait at the door of `device`.
@@ -192,6 +196,7 @@ impl Stack {
         self.effects.questions.retain(|question| question.by != device);
         self.falls_silent(device);
         self.effects.doors[device.0 as usize] = PassState::default();
+        self.effects.dispatchers[device.0 as usize] = Dispatcher::default();
         let slot = &mut self.slots[device.0 as usize];
         (slot.is_free, slot.suspended, slot.depth, slot.meter) = (true, false, 1, Meter::default());
         (slot.is_unused, slot.is_scheduled) = (false, false);

@@ -16,6 +16,7 @@ use super::effects::{Effects, Hop};
 use super::id::DeviceId;
 use super::op::Op;
 use super::stack::Stack;
+use super::status::Status;
 use crate::prelude::*;
 use crate::time::Instant;
 
@@ -87,16 +88,20 @@ impl Effects {
     }
 
     /// Sends to `device` what its scheduler has next, as far as the depth allows.
-    pub(super) fn dispatch_scheduled(&mut self, device: DeviceId) {
-        while let Some(bio) = self.doors[device.0 as usize].dispatcher.dispatch(device, self.now) {
+    fn dispatch_scheduled(&mut self, device: DeviceId) {
+        while let Some(bio) = self.dispatchers[device.0 as usize].dispatch(device, self.now) {
             self.send(Hop::Down { to: device, bio });
         }
     }
 
-    /// A bio that a scheduler has dispatched to `device` is done: another one may be in flight.
-    pub(super) fn end_scheduled(&mut self, device: DeviceId, bio: &mut Bio) {
+    /// Completes a bio that a scheduler has dispatched to `device`, and sends the next one there: after the completion, so that a layer above hears
+    /// of it before.
+    #[inline(never)]
+    pub(super) fn complete_scheduled(&mut self, device: DeviceId, mut bio: Box<Bio>, status: Status) {
         bio.pop();
-        self.doors[device.0 as usize].dispatcher.in_flight -= 1;
+        self.dispatchers[device.0 as usize].in_flight -= 1;
+        self.complete(device, bio, status);
+        self.dispatch_scheduled(device);
     }
 }
 
@@ -104,7 +109,7 @@ impl Stack {
     /// A bio for a device that has a scheduler; gives it back if it goes to the device now.
     pub(super) fn schedule(&mut self, to: DeviceId, bio: Box<Bio>) -> Option<Box<Bio>> {
         let now = self.effects.now;
-        let dispatcher = &mut self.effects.doors[to.0 as usize].dispatcher;
+        let dispatcher = &mut self.effects.dispatchers[to.0 as usize];
         match &mut dispatcher.scheduler {
             Some(scheduler) if !bypasses(&bio) => scheduler.insert(bio, now),
             _ => return Some(bio),
@@ -126,7 +131,7 @@ impl Stack {
         let place = device.0 as usize;
         assert!(scheduler.is_none() || self.below(device).is_empty(), "a scheduler for a device that lies on others");
         let (new, depth) = scheduler.map_or((None, 0), |(scheduler, depth)| (Some(scheduler), depth.max(1)));
-        let dispatcher = &mut self.effects.doors[place].dispatcher;
+        let dispatcher = &mut self.effects.dispatchers[place];
         let old = core::mem::replace(&mut dispatcher.scheduler, new);
         dispatcher.depth = depth;
         let slot = &mut self.slots[place];
@@ -134,7 +139,7 @@ impl Stack {
         slot.find_way(self.effects.is_traced());
         let Some(mut old) = old else { return };
         while let Some((mut bio, arrival)) = old.remove_oldest() {
-            let dispatcher = &mut self.effects.doors[place].dispatcher;
+            let dispatcher = &mut self.effects.dispatchers[place];
             match &mut dispatcher.scheduler {
                 Some(new) => new.insert(bio, arrival),
                 None => {
@@ -144,7 +149,7 @@ impl Stack {
             }
         }
         let now = self.effects.now;
-        while let Some(bio) = self.effects.doors[place].dispatcher.dispatch(device, now) {
+        while let Some(bio) = self.effects.dispatchers[place].dispatch(device, now) {
             self.issue_between_turns(device, bio);
         }
     }
@@ -160,13 +165,13 @@ impl Stack {
     /// The scheduler of `device`; `None` if bios go there as they come.
     #[must_use]
     pub fn scheduler(&self, device: DeviceId) -> Option<&dyn Scheduler> {
-        self.effects.doors.get(device.0 as usize)?.dispatcher.scheduler.as_deref()
+        self.effects.dispatchers.get(device.0 as usize)?.scheduler.as_deref()
     }
 
     /// Most bios that the scheduler of `device` keeps in flight there; `None` without one.
     #[must_use]
     pub fn scheduler_depth(&self, device: DeviceId) -> Option<u32> {
-        let dispatcher = &self.effects.doors.get(device.0 as usize)?.dispatcher;
+        let dispatcher = &self.effects.dispatchers.get(device.0 as usize)?;
         dispatcher.scheduler.as_ref().map(|_| dispatcher.depth)
     }
 

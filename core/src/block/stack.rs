@@ -10,7 +10,6 @@ use super::device::{BlockDevice, Cx, MessageError, Route, Survival};
 use super::effects::{Completion, Effects, Hop, Port};
 use super::event::Event;
 use super::failures::Failure;
-use super::fua::strip_fua;
 use super::health::DeviceHealth;
 use super::id::{DeviceId, PortId};
 use super::limits::Limits;
@@ -30,9 +29,7 @@ pub(super) enum Dispatch {
     Call,
     /// It would pass a plain bio on, and where to is arithmetic: that is done without a call.
     Route(Route),
-    /// The device is called, but with a write in the place of a FUA write.
-    EmulateFua,
-    /// The device is suspended or has an I/O scheduler, or the stack is traced.
+    /// The device is suspended, has an I/O scheduler or needs its FUA writes emulated, or the stack is traced.
     Watch,
 }
 
@@ -245,10 +242,6 @@ impl Stack {
             let slot = &mut self.slots[to.0 as usize];
             let place = match &slot.dispatch {
                 Dispatch::Route(route) if bio.is_plain() => route.place(&bio),
-                Dispatch::EmulateFua => {
-                    bio = strip_fua(bio);
-                    None
-                }
                 Dispatch::Watch => return self.dispatch_watched(to, bio),
                 Dispatch::Call | Dispatch::Route(_) => None,
             };
@@ -261,7 +254,7 @@ impl Stack {
         self.hand_over(to, bio);
     }
 
-    /// A bio for a suspended device, one with a scheduler, or under a trace.
+    /// A bio for a device that is suspended, has a scheduler or needs its FUA writes emulated, or under a trace.
     #[cold]
     #[inline(never)]
     fn dispatch_watched(&mut self, to: DeviceId, mut bio: Box<Bio>) {
@@ -302,11 +295,12 @@ impl Stack {
     }
 
     fn ascend(&mut self, from: DeviceId, mut bio: Box<Bio>, status: Status) {
-        if bio.top().owner == Owner::EmulatedFua {
+        let Frame { owner, word, .. } = bio.top();
+        if owner == Owner::EmulatedFua {
             return self.advance_fua(from, bio, status);
         }
         self.effects.trace(Action::Complete, from, &bio, status);
-        let Frame { owner, word, .. } = bio.pop();
+        bio.pop();
         if let Owner::Device(above) = owner {
             return self.call_for_hop(above, |device, cx| device.end_io(bio, status, word, cx));
         }
@@ -428,8 +422,9 @@ impl Stack {
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
         let mut counters = self.slots[id.0 as usize].meter.counters();
-        let door = &self.effects.doors[id.0 as usize];
-        counters.in_flight = counters.in_flight + door.dispatcher.waiting() - door.done;
+        let place = id.0 as usize;
+        let Effects { doors, dispatchers, .. } = &self.effects;
+        counters.in_flight = counters.in_flight + dispatchers[place].waiting() - doors[place].done;
         counters
     }
 
@@ -520,7 +515,7 @@ impl Stack {
             slot.device.held(&mut |bio| visit(id, bio));
             let door = &self.effects.doors[index];
             door.pushed_back.iter().chain(&slot.deferred).for_each(|bio| visit(id, bio));
-            door.dispatcher.held(&mut |bio| visit(id, bio));
+            self.effects.dispatchers[index].held(&mut |bio| visit(id, bio));
         }
         self.effects.fua_writes.held(visit);
         self.effects.arrivals.iter().for_each(|(to, bio)| visit(*to, bio));
@@ -528,16 +523,10 @@ impl Stack {
 }
 
 impl Slot {
-    /// The bio that the device gets: a plain write for a FUA write if the stack emulates FUA.
-    pub fn without_emulated_fua(&self, bio: Box<Bio>) -> Box<Bio> {
-        if self.emulates_fua { strip_fua(bio) } else { bio }
-    }
-
     /// What becomes of bios from now on.
     pub fn find_way(&mut self, traced: bool) {
         self.dispatch = match self.device.route() {
-            _ if self.suspended || self.is_scheduled || traced => Dispatch::Watch,
-            _ if self.emulates_fua => Dispatch::EmulateFua,
+            _ if self.suspended || self.is_scheduled || self.emulates_fua || traced => Dispatch::Watch,
             Some(route) => Dispatch::Route(route),
             None => Dispatch::Call,
         };
