@@ -20,5 +20,6 @@ mod stl_read_ahead;
 mod stl_refused;
 mod stl_remove;
 mod stl_salvage;
+mod stl_second_daemon;
 mod stl_table;
 mod stl_trouble;

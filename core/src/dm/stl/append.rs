@@ -5,6 +5,7 @@ use super::format::{Batch, BatchKind, MemberKind};
 use super::lanes::{Cursor, Lane, LaneNo, Lanes, Use};
 use super::log::{Opening, Place, Pool, Sealed, Stream};
 use super::refusal::{is_refusal, put_back, room_elsewhere};
+use super::second_daemon::refuse_second_daemon;
 use super::state::{Readiness, Shared, Slot, State};
 use super::{BatchNo, CopyNo, Generation, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
@@ -431,6 +432,10 @@ async fn give_up(shared: &Shared, lane: LaneNo, slot: &Slot) {
         let spot = state.disks.spot(start).map(|(disk, sector)| (disk.device, sector));
         (state.io.clone(), spot.ok().filter(|_| is_sequential))
     };
+    if refuse_second_daemon(shared).await.is_err() {
+        // The zone may be in use by the other daemon.
+        return;
+    }
     let Some((device, sector)) = spot else { return };
     let zone = io.report(device, sector, 1).await.ok().and_then(|zones| zones.first().copied());
     if zone.is_some_and(|zone| zone.cond.is_dead()) {

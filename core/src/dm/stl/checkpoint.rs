@@ -12,6 +12,7 @@ use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
 use super::refusal::{is_refusal, until_let_in};
 use super::replay::Since;
+use super::second_daemon::refuse_second_daemon;
 use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
@@ -67,7 +68,10 @@ pub(super) async fn run(shared: Shared) {
     loop {
         signals.progress.until(|| shared.borrow().is_checkpoint_due().then_some(())).await;
         shared.borrow_mut().is_checkpointing = true;
-        let result = checkpoint(&shared).await;
+        let mut result = checkpoint(&shared).await;
+        if result.is_err() {
+            result = refuse_second_daemon(&shared).await.and(result);
+        }
         let mut state = shared.borrow_mut();
         state.is_checkpointing = false;
         if let Err(reason) = result {
@@ -362,6 +366,7 @@ async fn write_root(shared: &Shared, root: &Root) -> Result<(), Reason> {
     if !root.fits() {
         return Err(Reason::VolumeFull);
     }
+    refuse_second_daemon(shared).await?;
     shared.borrow_mut().tables.root += 1;
     let members = shared.borrow().disks.present();
     let (mut written, mut failure) = (0, None);
@@ -385,7 +390,7 @@ async fn write_root_to(shared: &Shared, root: &Root, member: usize) -> Result<()
     let (place, payload) = {
         let mut state = shared.borrow_mut();
         // Should this one fail, or be torn, the next goes to the other zone, and never over the newest that is whole.
-        state.tables.roots[member].next = None;
+        state.tables.roots[member].takes_more = false;
         let place = state.disks.set.start(zone) + u64::from(next);
         (place, state.encode_root(root, place)?)
     };
@@ -402,7 +407,7 @@ async fn write_root_to(shared: &Shared, root: &Root, member: usize) -> Result<()
     flushed.ok().await?;
     let mut state = shared.borrow_mut();
     let zones = state.tables.roots[member].zones;
-    state.tables.roots[member] = RootPlace { zones, at, next: Some(next + ROOT_BLOCKS as u32) };
+    state.tables.roots[member] = RootPlace { zones, at, behind: next + ROOT_BLOCKS as u32, takes_more: true };
     state.tables.root_place = place;
     state.counters.root_blocks += ROOT_BLOCKS as u64;
     Ok(())
@@ -421,10 +426,10 @@ impl State {
 
     /// Where the next root of a device goes: the zone with the newest one, if there is room behind it, or the other from its start.
     fn root_slot(&self, member: usize) -> Result<(usize, u32, ZoneIndex), Reason> {
-        let RootPlace { zones, at, next } = self.tables.roots[member];
+        let RootPlace { zones, at, behind, takes_more } = self.tables.roots[member];
         let fits = |zone: ZoneIndex, next: u32| next + ROOT_BLOCKS as u32 <= self.disks.shape(zone).room;
-        match (zones[at], next) {
-            (Some(zone), Some(next)) if fits(zone, next) => Ok((at, next, zone)),
+        match zones[at] {
+            Some(zone) if takes_more && fits(zone, behind) => Ok((at, behind, zone)),
             _ => zones[1 - at].map(|zone| (1 - at, 0, zone)).ok_or(Reason::VolumeFull),
         }
     }

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::disks::{self, Disk};
+use super::second_daemon::refuse_second_daemon;
 use super::state::{Shared, State};
 use crate::block::{Bio, Op, Reason};
 use crate::prelude::*;
@@ -50,7 +51,10 @@ pub(super) async fn run(shared: Shared) {
             .await;
         let io = shared.borrow().io.clone();
         let flushing = shared.borrow_mut().turns.flush(io.now());
-        let result = flush_changes(&shared).await;
+        let mut result = flush_changes(&shared).await;
+        if result.is_err() {
+            result = refuse_second_daemon(&shared).await.and(result);
+        }
         let mut state = shared.borrow_mut();
         let State { turns, lanes, .. } = &mut *state;
         if result.is_ok() {

@@ -5,6 +5,7 @@ use super::ZoneIndex;
 use super::clean::Work;
 use super::log::Pool;
 use super::policy::live_of_victims;
+use super::second_daemon::refuse_second_daemon;
 use super::state::{Readiness, Shared, State};
 use super::victim::Victim;
 
@@ -24,6 +25,8 @@ pub(super) struct Idle {
     has_reset: bool,
     /// Blocks that users had written when it was looked for victims last.
     looked_at: u64,
+    /// Another daemon may have used the disks since then: no batch of users is sent before that is known.
+    pub is_unsure: bool,
 }
 
 /// Knows when nobody uses the volume.
@@ -34,6 +37,13 @@ pub(super) async fn run(shared: Shared) {
     };
     loop {
         signals.used.until(|| shared.borrow().idle.is_used().then_some(())).await;
+        if shared.borrow().idle.is_unsure {
+            // The volume is read-only otherwise.
+            let _ = refuse_second_daemon(&shared).await;
+            let mut state = shared.borrow_mut();
+            state.idle.is_unsure = false;
+            state.notify(|signals| &signals.changes);
+        }
         let mut last = None;
         while last != Some(shared.borrow().idle.uses) || shared.borrow().is_busy() {
             last = Some(shared.borrow().idle.uses);
@@ -42,7 +52,9 @@ pub(super) async fn run(shared: Shared) {
         }
         let mut state = shared.borrow_mut();
         let Idle { uses, looked_at, .. } = state.idle;
-        state.idle = Idle { is_now: true, uses, seen: uses, looked_at, ..Idle::default() };
+        // A volume that is loaded looks at all roots, however long that takes.
+        let is_unsure = state.readiness == Readiness::Ready;
+        state.idle = Idle { is_now: true, is_unsure, uses, seen: uses, looked_at, ..Idle::default() };
         state.notify(|signals| &signals.progress);
     }
 }

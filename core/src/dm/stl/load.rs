@@ -164,14 +164,14 @@ fn root_place(device: &Seen, member: &Member, zone_blocks: u32) -> RootPlace {
     let first = (member.first.0 / u64::from(zone_blocks)) as u32;
     let zones = [0, 1].map(|number| (number < member.zones).then_some(ZoneIndex(first + number)));
     let newest = device.roots.iter().max_by_key(|found| found.header.batch.number);
-    let Some(newest) = newest else { return RootPlace { zones, at: 1, next: None } };
+    let Some(newest) = newest else { return RootPlace { zones, at: 1, behind: 0, takes_more: false } };
     let (at, offset) = (newest.block / u64::from(zone_blocks), newest.block % u64::from(zone_blocks));
     let behind = offset + ROOT_BLOCKS as u64;
     let pointer = device.zones.get(at as usize).filter(|zone| zone.kind != ZoneKind::Conventional);
-    let is_clean = pointer.is_none_or(|zone| {
+    let takes_more = pointer.is_none_or(|zone| {
         zone.cond != Condition::Full && zone.wp.0 - zone.start.0 == behind * u64::from(BLOCK_SECTORS)
     });
-    RootPlace { zones, at: at as usize, next: is_clean.then_some(behind as u32) }
+    RootPlace { zones, at: at as usize, behind: behind as u32, takes_more }
 }
 
 /// Reads the tables and runs that a root names.

@@ -40,6 +40,7 @@ mod replay;
 mod rewrite;
 mod roots;
 mod run_reader;
+mod second_daemon;
 mod set;
 mod stale;
 mod state;

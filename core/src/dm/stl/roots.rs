@@ -181,7 +181,7 @@ pub(super) async fn erase_torn(io: &Io, seen: &[Seen]) {
 }
 
 /// Blocks of a zone that may have roots.
-fn room_for_roots(zone: Option<&Zone>, zone_blocks: u64) -> u64 {
+pub(super) fn room_for_roots(zone: Option<&Zone>, zone_blocks: u64) -> u64 {
     let unit = u64::from(BLOCK_SECTORS);
     match zone {
         None => zone_blocks,

@@ -89,8 +89,10 @@ pub(super) struct RootPlace {
     pub zones: [Option<ZoneIndex>; 2],
     /// Which of them has the newest root that is whole.
     pub at: usize,
-    /// The block behind that, in its zone; `None` if nothing may be written there.
-    pub next: Option<u32>,
+    /// The block behind that, in its zone.
+    pub behind: u32,
+    /// The next root may be written there.
+    pub takes_more: bool,
 }
 
 /// What the volume has done since it was loaded.

@@ -58,7 +58,7 @@ impl State {
 
     /// Seals and sends the next batch, if it is time: when nothing is under way, or when it is as long as it may be.
     fn begin_batch(&mut self) -> Option<Begun> {
-        if self.changes.is_empty() || self.readiness != Readiness::Ready {
+        if self.changes.is_empty() || self.readiness != Readiness::Ready || self.idle.is_unsure {
             return None;
         }
         let has_to_wait = self.refusals.has_voids() || self.has_to_wait();
