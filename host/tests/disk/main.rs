@@ -11,3 +11,4 @@ mod zoned_dir;
 mod zoned_dir_crash;
 mod zoned_dir_loader;
 mod zoned_dir_presence;
+mod zoned_dir_second_daemon;

@@ -9,6 +9,7 @@ mod data;
 mod files;
 mod learn;
 mod presence;
+mod report;
 mod resize;
 mod sync;
 mod zeroes;
@@ -163,6 +164,8 @@ enum Step {
     Resize,
     /// The kernel: the sync that makes a change without data durable.
     Sync,
+    /// The kernel: the size of the file, for a report.
+    Report,
     /// A look at the names: what a durable write promises.
     Names,
     /// The kernel: the size of the file after a failure with this status.
@@ -277,7 +280,7 @@ impl BlockDevice for ZonedDir {
             }
         };
         match bio.op {
-            Op::ReportZones => {
+            Op::ReportZones if !self.asks_for_pointer(&bio, zone) => {
                 self.report(&mut bio);
                 cx.complete(bio, Status::Ok);
             }
@@ -392,13 +395,6 @@ impl ZonedDir {
         }
         self.notices.push_back(notice);
     }
-
-    fn report(&self, bio: &mut Bio) {
-        if let Payload::Zones(zones) = &mut bio.payload {
-            let room = zones.capacity() - zones.len();
-            zones.extend(self.zones.zones(bio.sector).take(room));
-        }
-    }
 }
 
 /// Jobs and lanes.
@@ -476,7 +472,8 @@ impl ZonedDir {
             Op::ZoneFinish => self.resize(job, zone, Action::Finish, cx)?,
             Op::ZoneReset => self.resize(job, zone, Action::Reset, cx)?,
             Op::ZoneResetAll => self.reset_all(job, cx),
-            Op::Flush | Op::Discard | Op::ReportZones => unreachable!("they end before"),
+            Op::ReportZones => self.ask_for_pointer(job, zone, cx),
+            Op::Flush | Op::Discard => unreachable!("they end before"),
         }
         Ok(())
     }
@@ -511,6 +508,8 @@ impl ZonedDir {
             Step::Resize => self.resized(job, result, cx),
             Step::Sync if again => self.sync_job(job, cx),
             Step::Sync => self.job_synced(job, result, cx),
+            Step::Report if again => self.ask_for_pointer(job, self.jobs[job].zone, cx),
+            Step::Report => self.pointer_found(job, cx),
             Step::Learn { status } if again => self.ask_for_size(job, status, cx),
             Step::Learn { status } => self.size_learned(job, status, cx),
             Step::Cut { len, status } if again => self.cut(job, len, status, cx),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use shingle_core::block::{Cx, Reason};
+use shingle_core::sector::SECTOR_BYTES;
 use shingle_core::time::Duration;
 use shingle_core::zone::{Condition, ZoneKind, ZoneNo};
 use shingle_sys::{Answer, Fd, FileStatus, Request, StatusBuffer};
@@ -211,7 +212,7 @@ impl ZonedDir {
     }
 
     /// The sizes in bytes that the file of `zone` may have at this moment, the smallest and the largest.
-    fn sizes(&self, zone: ZoneNo) -> (u64, u64) {
+    pub(super) fn sizes(&self, zone: ZoneNo) -> (u64, u64) {
         let capacity = bytes(self.zones.geometry().capacity_of(zone));
         let state = self.zones.state(zone);
         let first = self.lanes.get(&zone).map(|lane| &self.jobs[lane.first]);
@@ -235,13 +236,27 @@ impl ZonedDir {
     }
 
     /// Nothing of `zone` is certain any more: neither it nor any flush succeeds from now on.
-    fn lost(&mut self, zone: ZoneNo, loss: Loss) -> Reason {
+    pub(super) fn lost(&mut self, zone: ZoneNo, loss: Loss) -> Reason {
         if !self.flush.has_failed(zone) {
             let text: Arc<str> = self.about(zone, loss).into();
             self.flush.fail(zone, text.clone());
             self.say(text.to_string());
+            if let Loss::Resized { is, .. } = loss {
+                self.follow(zone, is);
+            }
             self.close_off(zone);
         }
         self.given_up(zone).expect("it has failed")
+    }
+
+    /// Moves the pointer of a zone to the end of its file, to which somebody has appended: that can be read, and may tell who it was. While a write is
+    /// in flight nobody knows where it begins.
+    fn follow(&mut self, zone: ZoneNo, size: u64) {
+        let (known, capacity) = (bytes(self.zones.state(zone).wp), bytes(self.zones.geometry().capacity_of(zone)));
+        if size > known && self.end_of_data(zone) == known {
+            let whole = size.min(capacity) / u64::from(self.block_bytes) * u64::from(self.block_bytes);
+            // A conventional zone has none.
+            let _ = self.zones.set_write_pointer(zone, (whole / u64::from(SECTOR_BYTES)) as u32);
+        }
     }
 }
