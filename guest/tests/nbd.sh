@@ -138,7 +138,7 @@ the_kernels_client_speaks_tcp() {
 
 what_was_synced_is_there_after_the_server_was_killed_under_a_file_system() {
     _serve_file 128
-    nbd_attach 0 disk -timeout 3
+    nbd_attach 0 disk -timeout 30
     mkfs.ext4 -q "$device"
     mkdir mnt
     mount "$device" mnt
@@ -180,7 +180,7 @@ requests_that_wait_for_a_server_are_answered_by_its_successor() {
 
 a_dm_zoned_volume_on_the_kernels_client_carries_ext4_over_a_kill() {
     _serve_volume "$work"
-    nbd_attach 0 disk -block-size 4096 -timeout 3
+    nbd_attach 0 disk -block-size 4096 -timeout 30
     mkfs.ext4 -q "$device"
     mkdir mnt
     mount "$device" mnt

@@ -67,8 +67,6 @@ pub struct Sabotage {
     pub failed_flush_counts: bool,
     /// Data that a disk returns is not compared with its checksum (I38).
     pub reads_unchecked: bool,
-    /// A root is written though another daemon has written one to the disks (I40).
-    pub second_daemon_unnoticed: bool,
     /// FUA writes are acknowledged as others are (I26).
     pub fua_is_nothing: bool,
 }

@@ -48,6 +48,8 @@ pub struct Options {
     pub one_stream: bool,
     /// Extents of leaves and pages in memory.
     pub cached_extents: usize,
+    /// True if roots of another daemon are looked for before a root is written. False only in simulations of a single daemon, to leave out the reads.
+    pub finds_second_daemon: bool,
 }
 
 impl Options {
@@ -90,6 +92,7 @@ impl Default for Options {
             choice: Choice::Decline,
             one_stream: false,
             cached_extents: MIB,
+            finds_second_daemon: true,
         }
     }
 }

@@ -33,7 +33,7 @@ struct Searched {
 /// # Errors
 /// The volume takes no changes any more.
 pub(super) async fn refuse_second_daemon(shared: &Shared) -> Result<(), Reason> {
-    if shared.borrow().guards.gone().second_daemon_unnoticed {
+    if !shared.borrow().options.finds_second_daemon {
         return Ok(());
     }
     let mut found = Vec::new();

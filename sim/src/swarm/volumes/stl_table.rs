@@ -37,6 +37,8 @@ pub(super) const OPTIONS: Options = Options {
     choice: policy::Choice::Decline,
     one_stream: false,
     cached_extents: 100,
+    // Scenarios recorded before there was such a look count the commands without its reads.
+    finds_second_daemon: false,
 };
 
 /// Source of the tables of volumes.
@@ -68,6 +70,7 @@ fn choose_options(choices: &mut Choices) -> Options {
         runs_of_tier: choices.one("runs-of-tier", &[2, 3]),
         cached_extents: choices.one("cached-extents", &[20, 100, 1000]),
         marked_zones: choices.one("marked-zones", &[3, 4, 8]),
+        finds_second_daemon: choices.one("finds-second-daemon", &[false, true]),
         ..OPTIONS
     }
 }
