@@ -53,7 +53,7 @@ pub(super) async fn run(shared: Shared) {
         let mut state = shared.borrow_mut();
         let Idle { uses, looked_at, .. } = state.idle;
         // A volume that is loaded looks at all roots, however long that takes.
-        let is_unsure = state.readiness == Readiness::Ready;
+        let is_unsure = state.readiness == Readiness::Ready && state.options.finds_second_daemon;
         state.idle = Idle { is_now: true, is_unsure, uses, seen: uses, looked_at, ..Idle::default() };
         state.notify(|signals| &signals.progress);
     }
