@@ -181,13 +181,18 @@ impl Io {
         self.send(to, Bio::new(Op::ZoneFinish, sector, 0, Payload::None))
     }
 
+    /// Sends a report of at most `most` zones from the one at `sector` on, which are the payload of its answer.
+    #[must_use]
+    pub fn send_report(&self, to: DeviceId, sector: Sector, most: usize) -> Answer {
+        self.send(to, Bio::new(Op::ReportZones, sector, 0, Payload::Zones(Vec::with_capacity(most))))
+    }
+
     /// Reports at most `most` zones from the one at `sector` on.
     ///
     /// # Errors
     /// Why the report failed.
     pub async fn report(&self, to: DeviceId, sector: Sector, most: usize) -> Result<Vec<Zone>, Reason> {
-        let room = Payload::Zones(Vec::with_capacity(most));
-        match self.send(to, Bio::new(Op::ReportZones, sector, 0, room)).await {
+        match self.send_report(to, sector, most).await {
             (Ok(()), Payload::Zones(zones)) => Ok(zones),
             (Ok(()), _) => Err(Reason::NoRoom),
             (Err(reason), _) => Err(reason),

@@ -12,7 +12,7 @@ use super::nodes::{Draft, write_all};
 use super::pages::{Pages, write_list};
 use super::refusal::{is_refusal, until_let_in};
 use super::replay::Since;
-use super::second_daemon::refuse_second_daemon;
+use super::second_daemon::{blame_second_daemon, refuse_second_daemon};
 use super::state::{Readiness, RootPlace, Shared, State};
 use super::{BLOCK_BYTES, BatchNo, CopyNo, Generation, Pba, ZoneIndex, disks};
 use crate::block::{Payload, Reason};
@@ -68,10 +68,8 @@ pub(super) async fn run(shared: Shared) {
     loop {
         signals.progress.until(|| shared.borrow().is_checkpoint_due().then_some(())).await;
         shared.borrow_mut().is_checkpointing = true;
-        let mut result = checkpoint(&shared).await;
-        if result.is_err() {
-            result = refuse_second_daemon(&shared).await.and(result);
-        }
+        let result = checkpoint(&shared).await;
+        let result = blame_second_daemon(&shared, result).await;
         let mut state = shared.borrow_mut();
         state.is_checkpointing = false;
         if let Err(reason) = result {

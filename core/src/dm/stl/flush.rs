@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::disks::{self, Disk};
-use super::second_daemon::refuse_second_daemon;
+use super::second_daemon::blame_second_daemon;
 use super::state::{Shared, State};
 use crate::block::{Bio, Op, Reason};
 use crate::prelude::*;
@@ -51,10 +51,8 @@ pub(super) async fn run(shared: Shared) {
             .await;
         let io = shared.borrow().io.clone();
         let flushing = shared.borrow_mut().turns.flush(io.now());
-        let mut result = flush_changes(&shared).await;
-        if result.is_err() {
-            result = refuse_second_daemon(&shared).await.and(result);
-        }
+        let result = flush_changes(&shared).await;
+        let result = blame_second_daemon(&shared, result).await;
         let mut state = shared.borrow_mut();
         let State { turns, lanes, .. } = &mut *state;
         if result.is_ok() {

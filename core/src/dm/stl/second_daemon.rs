@@ -14,7 +14,7 @@ use super::format::ROOT_BLOCKS;
 use super::roots::{FoundRoot, decode_root, room_for_roots};
 use super::state::{RootPlace, Shared, State};
 use super::{Pba, ZoneIndex};
-use crate::block::{Bio, Op, Payload, Reason};
+use crate::block::{Payload, Reason};
 use crate::prelude::*;
 use crate::task::Answer;
 use crate::uuid::Uuid;
@@ -49,6 +49,17 @@ pub(super) async fn refuse_second_daemon(shared: &Shared) -> Result<(), Reason> 
         }
         None => Ok(()),
     }
+}
+
+/// Looks for a second daemon after an operation has failed, since it may be the reason.
+///
+/// # Errors
+/// The error of `result`, or that the volume takes no changes any more.
+pub(super) async fn blame_second_daemon(shared: &Shared, result: Result<(), Reason>) -> Result<(), Reason> {
+    if result.is_err() {
+        refuse_second_daemon(shared).await?;
+    }
+    result
 }
 
 /// Reads all places at which there may be a root of another daemon, side by side.
@@ -99,9 +110,8 @@ impl State {
     /// Asks the disk for the write pointer of a zone that has one. A report of one zone is never answered out of a cache.
     fn ask_for_pointer(&self, zone: ZoneIndex) -> Option<Answer> {
         let (disk, sector) = self.disks.spot(self.disks.set.start(zone)).ok()?;
-        let room = Payload::Zones(Vec::with_capacity(1));
         let is_sequential = self.disks.shape(zone).is_sequential;
-        is_sequential.then(|| self.io.send(disk.device, Bio::new(Op::ReportZones, sector, 0, room)))
+        is_sequential.then(|| self.io.send_report(disk.device, sector, 1))
     }
 
     /// The reason to write nothing any more if a root is of another daemon or volume.
