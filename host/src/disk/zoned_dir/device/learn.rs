@@ -57,11 +57,16 @@ impl ZonedDir {
     /// The kernel knows how large the file is, or cannot say. A partial block at its end is no part of the zone.
     pub(super) fn size_learned(&mut self, job: usize, status: Status, cx: &mut Cx<'_>) {
         let size = self.learning.remove(&job).and_then(|answer| answer.take()).map(|file| file.size);
-        let whole = size.map(|size| size - size % u64::from(self.block_bytes));
+        let whole = size.map(|size| self.whole_blocks(size));
         match whole.filter(|whole| Some(*whole) != size) {
             Some(len) => self.cut(job, len, status, cx),
             None => self.write_pointer_learned(job, whole, status, cx),
         }
+    }
+
+    /// The bytes of the whole blocks in a file of `size` bytes.
+    pub(super) fn whole_blocks(&self, size: u64) -> u64 {
+        size - size % u64::from(self.block_bytes)
     }
 
     pub(super) fn cut(&mut self, job: usize, len: u64, status: Status, cx: &mut Cx<'_>) {

@@ -281,7 +281,7 @@ impl BlockDevice for ZonedDir {
         };
         match bio.op {
             Op::ReportZones if !self.asks_for_pointer(&bio, zone) => {
-                self.report(&mut bio);
+                Self::report(&self.zones, &mut bio);
                 cx.complete(bio, Status::Ok);
             }
             Op::Discard => cx.fail(bio, Reason::NotSupported),

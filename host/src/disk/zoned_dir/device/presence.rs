@@ -130,15 +130,20 @@ impl ZonedDir {
             DIRECTORY => String::new(),
             zone => zone_name(self.zones.geometry(), ZoneNo(zone)),
         };
-        let name = CString::new(name).expect("the name of a zone file contains no NUL");
-        let (status, directory) = (Answer::new(), self.directory.fd.clone());
-        self.names_check.asked.insert(number, status.clone());
-        let request = Request::Stat { directory, name, buffer: StatusBuffer::new(), status };
+        let (request, status) = self.status_of(name);
+        self.names_check.asked.insert(number, status);
         if self.ask_for_disk(LOOK | u64::from(number), request, cx).is_err() {
             // The ring is full. The next flush looks again.
             self.names_check.asked.remove(&number);
             self.names = Names::UNKNOWN;
         }
+    }
+
+    /// A request for the status of the file with this name, of the directory itself if it is empty, and where its answer is put.
+    pub(super) fn status_of(&self, name: String) -> (Request, Answer<FileStatus>) {
+        let name = CString::new(name).expect("the name of a zone file contains no NUL");
+        let (status, directory) = (Answer::new(), self.directory.fd.clone());
+        (Request::Stat { directory, name, buffer: StatusBuffer::new(), status: status.clone() }, status)
     }
 
     /// The kernel has answered a look.
@@ -249,12 +254,12 @@ impl ZonedDir {
         self.given_up(zone).expect("it has failed")
     }
 
-    /// Moves the pointer of a zone to the end of its file, to which somebody has appended: that can be read, and may tell who it was. While a write is
-    /// in flight nobody knows where it begins.
+    /// Moves the write pointer of a zone to the end of its file, to which another process has appended, so that this data can be read: it may identify
+    /// the process. Not while a write of this daemon is in flight: where its data begins is unknown then.
     fn follow(&mut self, zone: ZoneNo, size: u64) {
         let (known, capacity) = (bytes(self.zones.state(zone).wp), bytes(self.zones.geometry().capacity_of(zone)));
         if size > known && self.end_of_data(zone) == known {
-            let whole = size.min(capacity) / u64::from(self.block_bytes) * u64::from(self.block_bytes);
+            let whole = self.whole_blocks(size.min(capacity));
             // A conventional zone has none.
             let _ = self.zones.set_write_pointer(zone, (whole / u64::from(SECTOR_BYTES)) as u32);
         }

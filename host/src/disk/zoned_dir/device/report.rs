@@ -1,10 +1,8 @@
-//! Reports of zones. That of one zone with a write pointer tells what its file says: another machine may have appended to it where locks do not work.
-
-use std::ffi::CString;
+//! Reports of zones. A report of one zone with a write pointer shows the size that its file has at this moment: where locks do not work, another
+//! machine may have appended to it.
 
 use shingle_core::block::{Bio, Cx, Payload, Status};
-use shingle_core::zone::{ZoneKind, ZoneNo};
-use shingle_sys::{Answer, Request, StatusBuffer};
+use shingle_core::zone::{ZoneKind, ZoneNo, ZonedDisk};
 
 use super::super::directory::zone_name;
 use super::super::presence::Loss;
@@ -12,10 +10,10 @@ use super::{Step, Work, ZonedDir};
 
 impl ZonedDir {
     /// Reports zones as they are known.
-    pub(super) fn report(&self, bio: &mut Bio) {
+    pub(super) fn report(disk: &ZonedDisk, bio: &mut Bio) {
         if let Payload::Zones(zones) = &mut bio.payload {
             let room = zones.capacity() - zones.len();
-            zones.extend(self.zones.zones(bio.sector).take(room));
+            zones.extend(disk.zones(bio.sector).take(room));
         }
     }
 
@@ -29,11 +27,9 @@ impl ZonedDir {
     /// Asks the file system for the size of the file of `zone`, when no change of the zone is in flight.
     pub(super) fn ask_for_pointer(&mut self, job: usize, zone: ZoneNo, cx: &mut Cx<'_>) {
         self.jobs[job].step = Step::Report;
-        let (status, directory) = (Answer::new(), self.directory.fd.clone());
-        let name = CString::new(zone_name(self.zones.geometry(), zone));
-        let name = name.expect("the name of a zone file contains no NUL");
-        self.learning.insert(job, status.clone());
-        self.ask(job, Request::Stat { directory, name, buffer: StatusBuffer::new(), status }, cx);
+        let (request, status) = self.status_of(zone_name(self.zones.geometry(), zone));
+        self.learning.insert(job, status);
+        self.ask(job, request, cx);
     }
 
     /// Reports a zone, after the kernel has told the size of its file, or could not: then nothing speaks against what is known.
@@ -44,9 +40,8 @@ impl ZonedDir {
         if let Some(loss) = loss {
             self.lost(zone, loss);
         }
-        if let Work::Bio(mut bio) = std::mem::replace(&mut self.jobs[job].work, Work::PartOf(job)) {
-            self.report(&mut bio);
-            self.jobs[job].work = Work::Bio(bio);
+        if let Work::Bio(bio) = &mut self.jobs[job].work {
+            Self::report(&self.zones, bio);
         }
         self.finish(job, Status::Ok, cx);
     }
