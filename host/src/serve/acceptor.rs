@@ -26,9 +26,10 @@ const VIOLATION_PAUSE: Duration = Duration::from_millis(20);
 const MAX_VIOLATION_PAUSE: Duration = Duration::from_millis(1000);
 /// After how long without traffic the kernel asks whether a TCP client is still there, in seconds.
 const KEEPALIVE_SECONDS: u64 = 60;
-/// The same for a client whose connection others wait for, and how long the kernel waits for each answer.
+/// Time without traffic before the first keepalive probe to a client whose connection other clients wait for, and time that each probe has to be
+/// answered.
 const PROBE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(7);
-/// Answers that fail to come before the client counts as gone.
+/// Probes without an answer after which the kernel ends such a connection.
 const PROBES: u32 = 3;
 
 /// A client that was let in.
@@ -171,8 +172,8 @@ fn prepare_tcp(socket: &OwnedFd) {
     let _ = sockopt::set_tcp_keepidle(socket, std::time::Duration::from_secs(KEEPALIVE_SECONDS));
 }
 
-/// Has a TCP client that is gone without a word noticed within half a minute: others wait for its connection.
-pub(super) fn expect_life(socket: impl AsFd) {
+/// Has the kernel end the connection of a TCP client that has disappeared within half a minute, since other clients wait for it.
+pub(super) fn shorten_keepalive(socket: impl AsFd) {
     use rustix::net::sockopt;
     // Without these it is noticed later.
     let _ = sockopt::set_tcp_keepidle(&socket, PROBE_INTERVAL);
@@ -238,7 +239,7 @@ mod tests {
     fn tcp_client_for_whose_connection_others_wait_is_gone_within_half_a_minute() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        expect_life(&client);
+        shorten_keepalive(&client);
         let probes = sockopt::tcp_keepcnt(&client).unwrap();
         let silent = sockopt::tcp_keepidle(&client).unwrap() + probes * sockopt::tcp_keepintvl(&client).unwrap();
         assert_eq!((silent.as_secs(), sockopt::tcp_user_timeout(&client).unwrap()), (28, 28_000));

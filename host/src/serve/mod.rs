@@ -31,7 +31,7 @@ mod permit;
 pub mod sockets;
 pub mod ublk;
 
-use self::acceptor::expect_life;
+use self::acceptor::shorten_keepalive;
 pub use self::acceptor::{Acceptor, Client, Terms};
 pub use self::complaint::{Complaint, Log, rate_limited};
 pub use self::directory::{ClaimError, Directory, User};

@@ -132,12 +132,14 @@ impl Handshake {
         exports: &Exports,
         out: &mut Outbox,
     ) -> Option<Outcome> {
-        let Stage::Applied { option, data, .. } = core::mem::take(&mut self.stage) else { return None };
-        self.stage = Stage::Header;
+        self.applied()?;
+        let Stage::Applied { option, data, .. } = core::mem::replace(&mut self.stage, Stage::Header) else {
+            return None;
+        };
         match (admitted, option) {
             (Ok(()), option::EXPORT_NAME) => Some(self.export_name(&data, exports, out)),
             (Ok(()), _) => self.go(option, &data, exports, out),
-            // There is no reply to this option that could say why.
+            // The protocol has no error reply to this option.
             (Err(_), option::EXPORT_NAME) => Some(Outcome::Close(Close::NotAdmitted)),
             (Err(why), _) => {
                 refuse(out, option, reply::ERR_POLICY, &why);
@@ -215,7 +217,7 @@ impl Handshake {
             Tls::Never | Tls::Begins | Tls::On => return self.handle_free_option(which, data, exports, out),
         };
         match which {
-            // There is no reply to this option that could say why.
+            // The protocol has no error reply to this option.
             option::EXPORT_NAME => return Some(Outcome::Close(Close::NotAllowed)),
             option::ABORT => return self.handle_free_option(which, data, exports, out),
             _ => refuse(out, which, error, message),

@@ -17,7 +17,7 @@ use shingle_sys::{Completion, Fd, Part, Request};
 use super::secured::Secured;
 use super::{Handoff, HomeMessage, Nbd, NbdShard, Offer};
 use crate::serve::listen::Address;
-use crate::serve::{Client, Complaint, ConnectionSlots, Handshake, Permit, User, expect_life};
+use crate::serve::{Client, Complaint, ConnectionSlots, Handshake, Permit, User, shorten_keepalive};
 use crate::shard::{Pump, Source, SourceCx, SourceId};
 use crate::tls::{TlsError, TlsServer};
 
@@ -200,7 +200,7 @@ impl Connection {
         if let Err(why) = &admitted {
             self.complain(&format!("refused: {why}"));
         } else if matches!(*self.address, Address::Tcp(_)) {
-            expect_life(&self.socket);
+            shorten_keepalive(&self.socket);
         }
         let admitted = admitted.map(|user| self.user = Some(user)).map_err(|why| why.to_string());
         self.session.handle_admission(admitted, &mut self.home.pool.borrow_mut());
