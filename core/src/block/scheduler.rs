@@ -171,7 +171,7 @@ impl Stack {
     /// Most bios that the scheduler of `device` keeps in flight there; `None` without one.
     #[must_use]
     pub fn scheduler_depth(&self, device: DeviceId) -> Option<u32> {
-        let dispatcher = &self.effects.dispatchers.get(device.0 as usize)?;
+        let dispatcher = self.effects.dispatchers.get(device.0 as usize)?;
         dispatcher.scheduler.as_ref().map(|_| dispatcher.depth)
     }
 

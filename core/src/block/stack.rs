@@ -421,8 +421,8 @@ impl Stack {
     /// What device `id` has done so far.
     #[must_use]
     pub fn counters(&self, id: DeviceId) -> Counters {
-        let mut counters = self.slots[id.0 as usize].meter.counters();
         let place = id.0 as usize;
+        let mut counters = self.slots[place].meter.counters();
         let Effects { doors, dispatchers, .. } = &self.effects;
         counters.in_flight = counters.in_flight + dispatchers[place].waiting() - doors[place].done;
         counters
