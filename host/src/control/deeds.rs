@@ -85,7 +85,7 @@ impl Deed {
         let of = if to.is_empty() { String::new() } else { format!(" of {to}") };
         match result {
             Ok(answer) => {
-                let done = done(answer);
+                let done = if self.kind() == EventKind::Reload { changes_text(answer) } else { "done".into() };
                 note(&format!("{op}{of}{by}: {done}"));
                 tracing::info!(op, to, uid, pid, "{op}{of}{by}: {done}");
             }
@@ -106,8 +106,8 @@ impl Deed {
 /// Most changes of a reload that are listed.
 const MAX_CHANGES: usize = 16;
 
-/// What was done: the changes of a reload, and no more than that of others.
-fn done(answer: &Value) -> String {
+/// Lists the changes in the answer of a reload.
+fn changes_text(answer: &Value) -> String {
     let Ok(Reloaded { changes, .. }) = Reloaded::deserialize(answer) else { return "done".into() };
     if changes.is_empty() {
         return "nothing is changed".into();
@@ -167,10 +167,10 @@ mod tests {
     fn log_of_a_reload_lists_its_changes() {
         let change =
             |name: &str, outcome: &str| json!({"part": "export", "name": name, "verb": "add", "outcome": outcome});
-        let of = |changes: Vec<Value>| done(&json!({"stack": "s.toml", "changes": changes}));
+        let of = |changes: Vec<Value>| changes_text(&json!({"stack": "s.toml", "changes": changes}));
         assert_eq!(of(vec![]), "nothing is changed");
         assert_eq!(of(vec![change("a", "done"), change("b", "failed")]), "add export a, add export b (failed)");
         assert!(of((0..20).map(|_| change("a", "done")).collect()).ends_with("add export a, 4 more"));
-        assert_eq!(done(&json!({})), "done");
+        assert_eq!(changes_text(&json!({})), "done");
     }
 }
