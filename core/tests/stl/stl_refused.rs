@@ -210,7 +210,7 @@ fn without_checkpoints() -> Options {
     Options { replay_blocks: 65_536, pending_bytes: 1 << 20, idle_after: Duration::from_millis(1 << 40), ..small() }
 }
 
-/// Ends a volume that has nothing under way as a kill does: no root is written.
+/// Removes a volume without I/O in flight as a kill of the process does: no root is written.
 fn kill(volume: &mut Volume) {
     volume.rig.pass(Duration::from_millis(10));
     volume.before = volume.work();

@@ -84,7 +84,7 @@ fn a_checkpoint_finds_the_root_of_a_second_daemon() {
     }
 }
 
-/// Its roots fill both zones, again and again.
+/// Roots of the second daemon fill both root zones several times.
 #[test]
 fn a_second_daemon_is_found_however_many_roots_it_has_written() {
     for disks in all_kinds() {
@@ -147,7 +147,7 @@ fn a_volume_that_is_formatted_meanwhile_is_found() {
     }
 }
 
-/// Whether a root is written over those of a second daemon.
+/// True if a checkpoint overwrites the roots of a second daemon.
 fn does_write_over(finds_second_daemon: bool, disks: &[NullConfig]) -> bool {
     let mut volume = Volume::new(disks, 200, Options { finds_second_daemon, ..small() });
     volume.write(3, 1, 1);

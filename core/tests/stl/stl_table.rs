@@ -135,7 +135,7 @@ fn devices_that_make_no_set_are_refused_by_name() {
         assert!(error.contains(says), "{devices}: {error}");
     }
     let error = mapped.add("volume", "0 801 stl a").unwrap_err();
-    assert!(error.contains("a length of 801 sectors is no multiple of 8"), "{error}");
+    assert!(error.contains("a length of 801 sectors is not a multiple of 8"), "{error}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl ControlClient {
     }
 }
 
-/// What to do about a socket to which this error keeps from connecting.
+/// Next step after connecting to a control socket failed with this error.
 fn advice(error: std::io::ErrorKind) -> &'static str {
     match error {
         std::io::ErrorKind::PermissionDenied => "run this as the user of the daemon, or as root with `sudo`",

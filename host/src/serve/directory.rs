@@ -130,11 +130,11 @@ impl Directory {
         of_it.for_each(|export| export.limits.clone_from(limits));
     }
 
-    /// The export that a client has chosen, and a place among its users, which are as many as `most` says of it. `name` is what others are told of
-    /// the client.
+    /// Counts a client as a user of the export for which `is_it` is true, and returns the export. `most`: most users of that export at a time. `name`: how
+    /// messages to other clients call this one.
     ///
     /// # Errors
-    /// If it is gone meanwhile, or has all users that it may have.
+    /// The export was removed, or has as many users as it may have.
     pub fn claim(
         &self,
         is_it: impl Fn(&Export) -> bool,

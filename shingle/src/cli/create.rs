@@ -72,7 +72,7 @@ impl CreateArgs {
     }
 }
 
-/// What is wrong with the sizes, as they were written, and what to write.
+/// Describes the wrong option in the units of the command line, with a value that works.
 fn what_to_write(error: GeometryError) -> String {
     match error {
         GeometryError::ZoneSize(sectors) => {

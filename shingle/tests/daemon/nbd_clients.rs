@@ -74,7 +74,7 @@ fn export_for_one_connection_refuses_the_second_and_says_who_has_it() {
     drop(Nbd::connect(&scratch, "copy"));
     assert_eq!(holder.write_status(0, &[1; BLOCK]), 0);
     drop(holder);
-    // The daemon notices the end of the connection at once, but not before this goes on.
+    // The daemon sees the closed connection a moment later.
     let begun = Instant::now();
     while go(&scratch, "n").0 == 0x8000_0002 {
         assert!(begun.elapsed() < Duration::from_secs(20), "the connection of a client that is gone is not free");

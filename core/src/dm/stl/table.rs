@@ -81,7 +81,7 @@ impl Target for StlArgs {
             return Err(ArgError::at(
                 1,
                 format!(
-                    "a length of {len} sectors is no multiple of 8: write the line that `shingle stl check` prints"
+                    "a length of {len} sectors is not a multiple of 8: write the line that `shingle stl check` prints"
                 ),
             ));
         }

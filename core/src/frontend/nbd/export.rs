@@ -106,7 +106,7 @@ impl Export {
         self
     }
 
-    /// The same export, for which the driver admits each client if `by_admission`.
+    /// Sets whether the driver admits each client of the export.
     #[must_use]
     pub fn with_admission(mut self, by_admission: bool) -> Self {
         self.by_admission = by_admission;

@@ -140,7 +140,7 @@ impl Phase {
 ///    [`handle_sent`](Self::handle_sent), sent or not.
 /// 4. [`applied`](Self::applied): admit the client, or not, with [`handle_admission`](Self::handle_admission). Only if an export asks for it.
 /// 5. Bytes received before of which [`handle_bytes`](Self::handle_bytes) took only a part: offer the rest again.
-/// 6. [`poll_receive`](Self::poll_receive), once there is no such rest: receive. One at a time; it comes back through
+/// 6. [`poll_receive`](Self::poll_receive), once all of them are taken: receive. One at a time; the bytes return through
 ///    `handle_bytes` or [`handle_payload`](Self::handle_payload).
 /// 7. [`is_done`](Self::is_done): close the socket and drop the session.
 ///

@@ -359,16 +359,16 @@ mod handshake {
         let mut rig = Rig::new([export().with_admission(true), Export::new("open", DeviceId(1), &Limits::new(2048))]);
         rig.send(&3_u32.to_be_bytes());
         let info = answers(&mut rig, option::INFO, &go("disk", &[]));
-        assert_eq!(info.last().unwrap().0, option_reply::ACK, "whoever only asks is answered");
+        assert_eq!(info.last().unwrap().0, option_reply::ACK, "a client that only asks is answered");
         let more = option_bytes(option::LIST, &[]);
         rig.send(&[option_bytes(option::GO, &go("disk", &[])), more.clone()].concat());
         assert_eq!(rig.session.applied().map(|export| export.name.as_str()), Some("disk"));
         assert_eq!((rig.take_wire(), &rig.rest), (vec![], &more), "nothing is said or taken before the decision");
         rig.rest.clear();
-        rig.session.handle_admission(Err("somebody has it".into()), &mut rig.pool);
+        rig.session.handle_admission(Err("another client has it".into()), &mut rig.pool);
         rig.drain();
         let got = replies(&rig.take_wire(), option::GO);
-        assert_eq!((got[0].0, text(&got[0])), (option_reply::ERR_POLICY, "somebody has it".into()));
+        assert_eq!((got[0].0, text(&got[0])), (option_reply::ERR_POLICY, "another client has it".into()));
         rig.send_option(option::GO, &go("disk", &[]));
         rig.session.handle_admission(Ok(()), &mut rig.pool);
         rig.drain();
@@ -381,7 +381,7 @@ mod handshake {
         let mut rig = Rig::new([export().with_admission(true)]);
         rig.send(&3_u32.to_be_bytes());
         rig.send_option(option::EXPORT_NAME, b"disk");
-        rig.session.handle_admission(Err("somebody has it".into()), &mut rig.pool);
+        rig.session.handle_admission(Err("another client has it".into()), &mut rig.pool);
         rig.drain();
         assert_eq!((rig.session.close(), rig.take_wire()), (Some(Close::NotAdmitted), vec![]));
     }

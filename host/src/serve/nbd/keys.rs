@@ -21,7 +21,7 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<Extra> {
     Some(Arc::new(Keys { max_connections: most.value as usize }))
 }
 
-/// Most connections that an export may have at once, its block device among them; `None`: there is no limit.
+/// Most connections that an export may have at once, including its block device; `None`: any number.
 pub(crate) fn most_connections(export: &Export) -> Option<usize> {
     export.keys.find::<Keys>().map(|keys| keys.max_connections)
 }

@@ -88,7 +88,7 @@ pub fn geometry(disks: &Disks) -> String {
     disks.disks().iter().zip(disks.names()).enumerate().map(line).collect()
 }
 
-/// Why disks whose zones are not of one length make no volume.
+/// Message for disks that cannot form a volume because their zones differ in length.
 pub fn other_zones(disks: &Disks) -> String {
     let lengths = disks.disks().iter().zip(disks.names()).filter_map(|(disk, name)| {
         let zone = disk.zones.first()?;
@@ -209,7 +209,7 @@ pub fn table_line(disks: &Disks, volume: &Volume) -> String {
     serving(disks, volume.newest.root.capacity * u64::from(BLOCK_SECTORS)).0
 }
 
-/// What a volume of these disks is, in lines.
+/// Describes a volume of these disks, in lines of text.
 pub fn volume_text(disks: &Disks, volume: &Volume) -> String {
     let (batch, root) = (&volume.newest.header.batch, &volume.newest.root);
     let runs: usize = volume.runs.iter().map(|(_, pages)| pages.len()).sum();

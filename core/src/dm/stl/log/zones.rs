@@ -784,8 +784,8 @@ impl Zones {
         most.saturating_sub(self.without_pointer(&self.free).filter(is_back).count())
     }
 
-    /// Zones without a pointer that every root names: those that may be opened, and those of a disk that refuses writes, since they may be
-    /// opened as soon as it takes writes again, with no root in between.
+    /// Free zones without a write pointer, all of which a root has to name. Zones of a disk that refuses writes are included: they can be opened as
+    /// soon as the disk takes writes again, before the next root is written.
     pub fn named(&self) -> impl Iterator<Item = ZoneIndex> {
         self.without_pointer(&self.free).chain(self.without_pointer(&self.aside)).copied()
     }
